@@ -1,0 +1,75 @@
+# Spillway over CMake presets: `make help` lists the targets.
+# Everything is built under build/<preset>; nothing else is written.
+
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+FOR ?=
+SEEDS ?= 2000
+EVENTS ?= 20000
+
+MAKEFLAGS += --no-print-directory
+export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+export NINJA_STATUS := [%f/%t %es] 
+
+bootstrap = @tools/bootstrap.sh $(1)
+build     = @tools/build.sh $(1)
+check     = @python3 tools/check.py $(1)
+
+.PHONY: all run test bench lint san coverage sim ci-long install format clean help
+.DEFAULT_GOAL := all
+
+all: ## Build the program and the libraries (the default)
+	$(call bootstrap,run)
+	$(call build,release all)
+
+run: ## Start the demo on what this machine has; FOR=20s ends it by itself
+	$(call bootstrap,run)
+	$(call build,release spillway_bin)
+	@build/release/bin/spillway demo $(if $(FOR),--for $(FOR))
+
+test: ## All tests, address and UB sanitizers, headers, install, light lint
+	$(call bootstrap,test)
+	$(call check,release asan-unit headers install lint-light)
+
+bench: ## Measure beside the peers, in one run
+	$(call bootstrap,bench)
+	$(call build,release benches)
+	@tools/run_benches.sh build/release/bench
+
+lint: ## Format, include directions, determinism, machine paths, clang-tidy
+	$(call bootstrap,lint)
+	$(call check,lint)
+
+san: ## The whole suite under address+UB and thread sanitizers, and the stress program
+	$(call bootstrap,test)
+	$(call check,asan tsan stress)
+
+coverage: ## Line coverage of src/, at least 90 %
+	$(call bootstrap,coverage)
+	@tools/coverage.sh
+
+sim: ## The long simulation: SEEDS=2000 EVENTS=20000
+	$(call bootstrap,test)
+	$(call build,release spillway_sim)
+	@build/release/tests/spillway_sim --seeds $(SEEDS) --events $(EVENTS)
+
+ci-long: ## Everything: tests, all sanitizers, lint, coverage, long simulation, bench
+	$(call bootstrap,test)
+	$(call bootstrap,lint)
+	$(call check,release asan tsan stress headers install lint)
+	@$(MAKE) coverage
+	@$(MAKE) sim
+	@$(MAKE) bench
+
+install: all ## Install under PREFIX=/usr/local
+	@cmake --install build/release --prefix $(PREFIX)
+
+format: ## Rewrite the sources as .clang-format says
+	$(call bootstrap,lint)
+	@tools/format.sh
+
+clean: ## Remove build/
+	@rm -rf build
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile

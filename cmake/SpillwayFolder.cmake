@@ -1,0 +1,69 @@
+# spillway_folder(NAME [LINK folder...] [PARTS target...])
+#
+# One folder of src/ as targets, from what lies in it:
+#   *.cc             library    spillway_NAME          (main.cc is left to the caller)
+#   testing/*.cc     library    spillway_NAME_testing  fakes; sees the fakes of LINK, too
+#   *_test.cc        gtest      NAME_test              only with SPILLWAY_TESTS
+# LINK names the folders it may include, PARTS the third-party targets it uses.
+# A folder without sources is an INTERFACE library; one without files has no
+# target, is left out of LINK lists and of SPILLWAY_FOLDERS.
+set_property(GLOBAL PROPERTY SPILLWAY_FOLDERS "")
+
+function(spillway_folder name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINK;PARTS")
+
+  set(folder_dir "${PROJECT_SOURCE_DIR}/src/${name}")
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${folder_dir}/*.h")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${folder_dir}/*.cc")
+  if(NOT headers AND NOT sources)
+    return()
+  endif()
+  set_property(GLOBAL APPEND PROPERTY SPILLWAY_FOLDERS ${name})
+
+  set(fakes ${sources})
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "(_test\\.cc|/testing/[^/]*\\.cc|/main\\.cc)$")
+  list(FILTER fakes INCLUDE REGEX "/testing/[^/]*\\.cc$")
+  list(FILTER fakes EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+
+  set(links "")
+  set(fake_links "")
+  foreach(folder IN LISTS arg_LINK)
+    if(TARGET spillway_${folder})
+      list(APPEND links spillway_${folder})
+      list(APPEND fake_links spillway_${folder}_testing)
+    endif()
+  endforeach()
+
+  spillway_sources_library(spillway_${name} SOURCES ${sources} LINK ${links} ${arg_PARTS})
+  set_property(TARGET spillway_${name} PROPERTY SPILLWAY_SOURCES "${sources}")
+  set_property(TARGET spillway_${name} PROPERTY SPILLWAY_FAKES "${fakes}")
+  set_property(TARGET spillway_${name} PROPERTY SPILLWAY_PARTS "${arg_PARTS}")
+
+  if(SPILLWAY_TESTS)
+    spillway_sources_library(spillway_${name}_testing SOURCES ${fakes}
+                             LINK spillway_${name} ${fake_links} GTest::gmock)
+    if(tests)
+      spillway_gtest(${name}_test LABEL unit SOURCES ${tests}
+                     LINK spillway_${name}_testing spillway_${name})
+    endif()
+  endif()
+endfunction()
+
+# spillway_sources_library(TARGET SOURCES... LINK...): a static library with
+# the tree's flags and include paths, never built by `all` for its own sake.
+function(spillway_sources_library target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  set(scope INTERFACE)
+  if(arg_SOURCES)
+    set(scope PUBLIC)
+    add_library(${target} STATIC EXCLUDE_FROM_ALL ${arg_SOURCES})
+    target_link_libraries(${target} PRIVATE spillway_flags)
+  else()
+    add_library(${target} INTERFACE)
+  endif()
+  target_include_directories(${target} ${scope}
+    "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include" "${SPILLWAY_GENERATED_INCLUDE_DIR}")
+  target_link_libraries(${target} ${scope} ${arg_LINK} Threads::Threads)
+endfunction()

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# tools/build.sh PRESET TARGET...: configures build/PRESET if it has to be, and
+# builds. Tests and benches are configured once something asks for them, and
+# stay so: `make` and `make test` share one build directory.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset=$1
+shift
+dir=build/$preset
+
+want=()
+for target in "$@"; do
+  case $target in
+    tests | unit_tests | spillway_sim | stress | *_test) want+=(SPILLWAY_TESTS) ;;
+    benches | bench_*) want+=(SPILLWAY_BENCH) ;;
+  esac
+done
+
+mkdir -p "$dir"
+exec 9>"$dir/.lock"  # Two builds in one directory wait for one another.
+flock 9
+
+configure=()
+for option in "${want[@]}"; do
+  grep -qs "^$option:BOOL=ON" "$dir/CMakeCache.txt" || configure+=("-D$option=ON")
+done
+if [[ ! -f $dir/build.ninja || ${#configure[@]} -gt 0 ]]; then
+  echo "configuring $preset"
+  if ! cmake --preset "$preset" "${configure[@]}" >"$dir/configure.log" 2>&1; then
+    cat "$dir/configure.log" >&2
+    exit 1
+  fi
+fi
+
+if [[ -t 1 ]]; then  # Ninja keeps its progress on one line there.
+  cmake --build "$dir" --target "$@"
+else
+  cmake --build "$dir" --target "$@" |
+    grep --line-buffered -vE '^(ninja: no work to do|\[0/.*Re-checking globbed)' ||
+    [[ ${PIPESTATUS[0]} -eq 0 ]]
+fi
