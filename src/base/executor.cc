@@ -1,0 +1,38 @@
+#include "base/executor.h"
+
+namespace spillway {
+
+ThreadExecutor::~ThreadExecutor() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ThreadExecutor::Run(Strand::Task* task) {
+  {
+    const std::lock_guard lock(mutex_);
+    task->next = nullptr;
+    (first_ == nullptr ? first_ : last_->next) = task;
+    last_ = task;
+    if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
+  }
+  wake_.notify_one();
+}
+
+void ThreadExecutor::Loop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return stop_ || first_ != nullptr; });
+    if (first_ == nullptr) return;
+    Strand::Task* task = first_;
+    first_ = task->next;
+    lock.unlock();
+    task->run(task);
+    lock.lock();
+  }
+}
+
+}  // namespace spillway

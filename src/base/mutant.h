@@ -1,0 +1,68 @@
+// Planted bugs. In the product MutantOn() is the constant false and costs
+// nothing; the simulator's own build of the engine (SPILLWAY_MUTANTS) can
+// switch exactly one on, to prove that its checks would see such a bug.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace spillway {
+
+// Grouped by the invariant (ARCHITECTURE.md, "What must hold") they break.
+enum class Mutant : std::uint8_t {
+  kNone,
+  // 1: accounting
+  kReservationLeaked,    // A failed set keeps its reservation.
+  kCapacityIgnored,      // Room is not made before a set.
+  kFreedTwiceInAccount,  // A departure is subtracted twice.
+  kLedgerOverCommit,     // The card hands out more than it has.
+  // 2: leases
+  kEvictsLeased,        // A plan ignores the lease.
+  kReplaceFreesLeased,  // Setting a leased key frees the old bytes at once.
+  kZombieNeverFreed,    // The last release of a dead generation frees nothing.
+  // 3: values and causes
+  kServesOldGeneration,  // A replaced generation stays findable.
+  kKeyNotCompared,       // Equal hashes count as equal keys.
+  kRemovalUnlogged,      // An eviction leaves no event.
+  kRemovalLoggedTwice,
+  // 4: failed operations
+  kVisibleBeforeCommit,  // A reservation can be read before it is whole.
+  kFailedSetErasesOld,   // A refused set removes the generation before it.
+  // 5: one owner
+  kChunkLeak,
+  kDoubleFreeSlot,
+  kPartialMapNotUnwound,
+  // 6: level and refusal
+  kNoDwell,            // Levels are left with the first lower sample.
+  kSkipsOneLevelOnly,  // Upwards by one level per sample.
+  kUnknownIsZero,      // A failed reading counts as no pressure.
+  kEmergencyAdmits,
+  // 7: who leaves
+  kRelaxedEvicts,
+  kIdleLimitIgnored,     // NORMAL takes entries idle for less than its limit.
+  kEmergencyTakesFresh,  // EMERGENCY destroys entries idle 30 s or less.
+  kParentBeforeChild,
+  kOrderReversed,
+  kReliefOvershoots,  // A plan does not stop at its target.
+  kRoomTakesTooMuch,
+  // 8: liveness
+  kWaiterForgotten,  // An operation's completion is lost.
+  kNeverLeavesEmergency,
+  // 9: after a crash
+  kDeadShareKept,
+  // 10: determinism
+  kOrderByAddress,  // Ties are broken by something that differs per run.
+  kCount
+};
+
+#if defined(SPILLWAY_MUTANTS)
+inline Mutant& ActiveMutant() {
+  static thread_local Mutant active = Mutant::kNone;
+  return active;
+}
+inline bool MutantOn(Mutant mutant) { return ActiveMutant() == mutant; }
+#else
+constexpr bool MutantOn(Mutant) { return false; }
+#endif
+
+}  // namespace spillway

@@ -1,0 +1,65 @@
+#include "base/run_dir.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+namespace spillway {
+namespace {
+
+// Empty: the directory is ours to use. Else why it is not.
+std::string WhyNot(const std::string& path, bool must_be_ours) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return std::strerror(errno);
+  struct stat facts {};
+  if (::lstat(path.c_str(), &facts) != 0) return std::strerror(errno);
+  if (must_be_ours) {
+    // In /tmp anybody may have made it first: no links, no strangers.
+    if (!S_ISDIR(facts.st_mode)) return "it is not a directory";
+    if (facts.st_uid != ::geteuid()) return "it belongs to another user";
+    if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) return "others may write to it";
+  } else if (::stat(path.c_str(), &facts) != 0) {
+    return std::strerror(errno);
+  } else if (!S_ISDIR(facts.st_mode)) {
+    return "it is not a directory";
+  }
+  if (::access(path.c_str(), R_OK | W_OK | X_OK) != 0) return std::strerror(errno);
+  return {};
+}
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+Result<std::string> RunDir() {
+  if (std::string told = Environment("SPILLWAY_RUN_DIR"); !told.empty()) {
+    const std::string why_not = WhyNot(told, false);
+    if (why_not.empty()) return told;
+    return Error{Code::kUnavailable,
+                 fmt::format("SPILLWAY_RUN_DIR={} cannot be used: {}", told, why_not)};
+  }
+  std::vector<std::string> places{"/run/spillway"};
+  if (const std::string xdg = Environment("XDG_RUNTIME_DIR"); !xdg.empty()) {
+    places.push_back(xdg + "/spillway");
+  }
+  for (std::string& place : places) {
+    if (WhyNot(place, false).empty()) return place;
+  }
+  std::string last = fmt::format("/tmp/spillway-{}", ::geteuid());
+  const std::string why_not = WhyNot(last, true);
+  if (why_not.empty()) return last;
+  return Error{Code::kUnavailable,
+               fmt::format("no run directory: none of {}, {} can be used (the last: {}); "
+                           "set SPILLWAY_RUN_DIR to one that can",
+                           fmt::join(places, ", "), last, why_not)};
+}
+
+}  // namespace spillway

@@ -1,0 +1,17 @@
+// The run directory: where the processes of one machine meet. Cards and ask
+// sockets live there.
+#pragma once
+
+#include <string>
+
+#include "spillway/result.h"
+
+namespace spillway {
+
+// $SPILLWAY_RUN_DIR, else /run/spillway, else $XDG_RUNTIME_DIR/spillway, else
+// /tmp/spillway-<uid>: the first that exists or can be made (0700) and lets us
+// write. A $SPILLWAY_RUN_DIR that does not is an error, not a reason to look
+// further: two programs told to meet there would miss each other silently.
+Result<std::string> RunDir();
+
+}  // namespace spillway

@@ -1,0 +1,35 @@
+#include "base/strand.h"
+
+namespace spillway {
+
+void CombiningStrand::Post(Task* task) {
+  Task* head = posted_.load(std::memory_order_relaxed);
+  do {
+    task->next = head;
+  } while (!posted_.compare_exchange_weak(head, task));
+  // Between giving up the strand and looking again, somebody may have posted
+  // and seen it taken; so look again after giving up. Sequential consistency
+  // makes one of the two see the other.
+  while (posted_.load() != nullptr && !running_.exchange(true)) {
+    RunAll();
+    running_.store(false);
+  }
+}
+
+void CombiningStrand::RunAll() {
+  Task* taken = posted_.exchange(nullptr);
+  Task* in_order = nullptr;
+  while (taken != nullptr) {
+    Task* next = taken->next;
+    taken->next = in_order;
+    in_order = taken;
+    taken = next;
+  }
+  while (in_order != nullptr) {
+    Task* next = in_order->next;
+    in_order->run(in_order);
+    in_order = next;
+  }
+}
+
+}  // namespace spillway

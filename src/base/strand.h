@@ -1,0 +1,62 @@
+// A Strand runs events one after another: everything that changes where bytes
+// live happens on it. There is no thread behind it. Whoever posts while nobody
+// runs becomes the runner and runs until nothing is left (flat combining), so
+// an uncontended event costs a few atomic operations on the caller's own
+// thread. The simulator has its own Strand and picks the next event by seed.
+#pragma once
+
+#include <atomic>
+
+namespace spillway {
+
+class Strand {
+ public:
+  // Intrusive, so that posting allocates nothing. Must live until it has run;
+  // `run` is the last to touch it.
+  struct Task {
+    Task* next = nullptr;
+    void (*run)(Task*) = nullptr;
+  };
+
+  virtual ~Strand() = default;
+  // From any thread. The task may have run when Post returns, or may run later
+  // on another thread.
+  virtual void Post(Task* task) = 0;
+};
+
+class CombiningStrand final : public Strand {
+ public:
+  void Post(Task* task) override;
+
+ private:
+  void RunAll();
+
+  std::atomic<Task*> posted_{nullptr};  // A stack; taken whole and reversed.
+  std::atomic<bool> running_{false};
+};
+
+// Posts `work` and returns when it has run. Never call it from the strand.
+template <typename Work>
+void RunOn(Strand& strand, Work&& work) {
+  struct Waiting : Strand::Task {
+    Work* work;
+    std::atomic<int> done{0};
+  } task;
+  task.work = &work;
+  task.run = [](Strand::Task* self) {
+    auto* waiting = static_cast<Waiting*>(self);
+    (*waiting->work)();
+    // The waiter may destroy the task as soon as it sees 1: notify by address
+    // only, nothing of the task is read after the store.
+    std::atomic<int>* done = &waiting->done;
+    done->store(1, std::memory_order_release);
+    done->notify_one();
+  };
+  strand.Post(&task);
+  for (int spins = 0; spins < 256; ++spins) {
+    if (task.done.load(std::memory_order_acquire) != 0) return;
+  }
+  task.done.wait(0, std::memory_order_acquire);
+}
+
+}  // namespace spillway
