@@ -1,0 +1,69 @@
+#include "policy/order.h"
+
+namespace spillway {
+
+namespace {
+
+// Ranks by last use only, on the ranking its owner keeps anyway.
+class LruOrder final : public Order {
+ public:
+  explicit LruOrder(Ranking* idle) : idle_(idle) {}
+  std::string_view name(Level) const override { return "lru"; }
+  void Entered(EntryId, const Facts&) override {}
+  void Left(EntryId) override {}
+  std::optional<EntryId> Next(Level) override { return idle_->Next(); }
+  std::int64_t KeyFor(Level, const Facts& facts) const override { return KeyByLastUse(facts); }
+
+ private:
+  Ranking* const idle_;
+};
+
+// The mode table's own: last use while there is time, weight under pressure.
+class DocumentedOrder final : public Order {
+ public:
+  DocumentedOrder(const FactReader* reader, Ranking* idle)
+      : idle_(idle), heavy_(KeyByWeight, reader) {}
+  std::string_view name(Level level) const override { return ByWeight(level) ? "heavy" : "lru"; }
+  void Entered(EntryId id, const Facts& facts) override { heavy_.Enter(id, facts); }
+  void Left(EntryId id) override { heavy_.Left(id); }
+  std::optional<EntryId> Next(Level level) override {
+    return ByWeight(level) ? heavy_.Next() : idle_->Next();
+  }
+  std::int64_t KeyFor(Level level, const Facts& facts) const override {
+    return ByWeight(level) ? KeyByWeight(facts) : KeyByLastUse(facts);
+  }
+
+ private:
+  static bool ByWeight(Level level) { return level >= Level::kPressure; }
+  Ranking* const idle_;
+  Ranking heavy_;
+};
+
+class HybridOrder final : public Order {
+ public:
+  explicit HybridOrder(const FactReader* reader) : ranking_(KeyByHybrid, reader) {}
+  std::string_view name(Level) const override { return "hybrid"; }
+  void Entered(EntryId id, const Facts& facts) override { ranking_.Enter(id, facts); }
+  void Left(EntryId id) override { ranking_.Left(id); }
+  std::optional<EntryId> Next(Level) override { return ranking_.Next(); }
+  std::int64_t KeyFor(Level, const Facts& facts) const override { return KeyByHybrid(facts); }
+
+ private:
+  Ranking ranking_;
+};
+
+}  // namespace
+
+std::unique_ptr<Order> MakeDocumentedOrder(const FactReader* reader, Ranking* idle) {
+  return std::make_unique<DocumentedOrder>(reader, idle);
+}
+
+std::unique_ptr<Order> MakeLruOrder(const FactReader*, Ranking* idle) {
+  return std::make_unique<LruOrder>(idle);
+}
+
+std::unique_ptr<Order> MakeHybridOrder(const FactReader* reader, Ranking*) {
+  return std::make_unique<HybridOrder>(reader);
+}
+
+}  // namespace spillway

@@ -1,0 +1,44 @@
+// An Order ranks the entries of the cache by how gladly we would let them go.
+// It only ranks: rules say who may leave and how far, and cache/ carries the
+// plan out. An Order may remember; it never meets a device, a tier or a clock.
+// Called only on the engine's strand.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "policy/facts.h"
+#include "policy/ranking.h"
+#include "spillway/mode.h"
+
+namespace spillway {
+
+class Order {
+ public:
+  virtual ~Order() = default;
+
+  // What it ranks by at this level, as events name it ("lru", "heavy").
+  virtual std::string_view name(Level level) const = 0;
+
+  // A leaf that may leave from now on: new, put back, or a parent whose last
+  // child has left. Harmless if it is known already.
+  virtual void Entered(EntryId id, const Facts& facts) = 0;
+  virtual void Left(EntryId id) = 0;
+
+  // Takes out the leaf that leaves first at this level. Cost grows with what
+  // was used since, not with the number of entries. Whoever does not let it go
+  // must say Entered again.
+  virtual std::optional<EntryId> Next(Level level) = 0;
+
+  // The key by which two entries compare at this level: least leaves first.
+  virtual std::int64_t KeyFor(Level level, const Facts& facts) const = 0;
+};
+
+// `idle` ranks by last use and is kept by the caller for its own ends (idle
+// limits, TTL); orders that rank by last use share it.
+std::unique_ptr<Order> MakeDocumentedOrder(const FactReader* reader, Ranking* idle);
+std::unique_ptr<Order> MakeLruOrder(const FactReader* reader, Ranking* idle);
+std::unique_ptr<Order> MakeHybridOrder(const FactReader* reader, Ranking* idle);
+
+}  // namespace spillway

@@ -1,0 +1,27 @@
+// Policies by name: a rule and an order that go together.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "policy/order.h"
+#include "policy/rule.h"
+#include "spillway/result.h"
+
+namespace spillway {
+
+struct Policy {
+  std::string_view name;
+  std::unique_ptr<Rule> rule;
+  std::unique_ptr<Order> order;
+};
+
+// "documented", "lru", "hybrid" or "seed"; anything else is InvalidArgument
+// and the message lists these.
+Result<Policy> MakePolicy(std::string_view name, const RuleSettings& settings,
+                          const FactReader* reader, Ranking* idle);
+
+std::unique_ptr<Rule> MakeDocumentedRule(const RuleSettings& settings);
+std::unique_ptr<Rule> MakeSeedRule();
+
+}  // namespace spillway

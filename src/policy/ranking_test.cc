@@ -1,0 +1,194 @@
+#include "policy/ranking.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include <gtest/gtest.h>
+
+namespace spillway {
+namespace {
+
+// Entries as a test writes them down.
+class Table : public FactReader {
+ public:
+  bool Read(EntryId id, Facts* facts) const override {
+    const auto it = rows.find(id.slot);
+    if (it == rows.end() || it->second.first != id.tag) return false;
+    *facts = it->second.second;
+    return true;
+  }
+  EntryId Add(std::uint32_t slot, Duration last_use, Tokens tokens = 1,
+              std::uint64_t accesses = 1) {
+    Facts facts;
+    facts.last_use = TimePoint(last_use);
+    facts.tokens = tokens;
+    facts.access_count = accesses;
+    facts.place = ++places;
+    rows[slot] = {++tags, facts};
+    return {slot, tags};
+  }
+  Facts& At(std::uint32_t slot) { return rows.at(slot).second; }
+
+  std::map<std::uint32_t, std::pair<std::uint32_t, Facts>> rows;
+  std::uint64_t places = 0;
+  std::uint32_t tags = 0;
+};
+
+using std::chrono::seconds;
+
+TEST(Ranking, GivesTheLeastFirst) {
+  Table table;
+  Ranking ranking(KeyByLastUse, &table);
+  for (std::uint32_t slot = 0; slot < 5; ++slot) {
+    const EntryId id = table.Add(slot, seconds((slot * 3) % 5));
+    ranking.Enter(id, table.At(slot));
+  }
+  std::vector<std::uint32_t> order;
+  while (const auto id = ranking.Next()) order.push_back(id->slot);
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{0, 2, 4, 1, 3}));
+}
+
+TEST(Ranking, EqualKeysLeaveInTheOrderTheyCame) {
+  Table table;
+  Ranking ranking(KeyByLastUse, &table);
+  for (const std::uint32_t slot : {4U, 1U, 3U, 0U, 2U}) {
+    const EntryId id = table.Add(slot, seconds(7));
+    ranking.Enter(id, table.At(slot));
+  }
+  std::vector<std::uint32_t> order;
+  while (const auto id = ranking.Next()) order.push_back(id->slot);
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{4, 1, 3, 0, 2}));
+}
+
+TEST(Ranking, SeesUsesNobodyToldItOf) {
+  Table table;
+  Ranking ranking(KeyByLastUse, &table);
+  const EntryId a = table.Add(0, seconds(1));
+  const EntryId b = table.Add(1, seconds(2));
+  ranking.Enter(a, table.At(0));
+  ranking.Enter(b, table.At(1));
+  table.At(0).last_use = TimePoint(seconds(3));
+  EXPECT_EQ(ranking.Next(), b);
+  EXPECT_EQ(ranking.Next(), a);
+}
+
+TEST(Ranking, ABoundStopsItWithoutTakingAnythingOut) {
+  Table table;
+  Ranking ranking(KeyByLastUse, &table);
+  const EntryId a = table.Add(0, seconds(5));
+  ranking.Enter(a, table.At(0));
+  EXPECT_EQ(ranking.Next(Duration(seconds(5)).count() - 1), std::nullopt);
+  EXPECT_EQ(ranking.Next(Duration(seconds(5)).count()), a);
+}
+
+TEST(Ranking, SkipsParentsUntilTheyAreEnteredAgain) {
+  Table table;
+  Ranking ranking(KeyByLastUse, &table);
+  const EntryId parent = table.Add(0, seconds(1));
+  const EntryId child = table.Add(1, seconds(2));
+  ranking.Enter(parent, table.At(0));
+  table.At(0).children = 1;
+  ranking.Enter(child, table.At(1));
+  EXPECT_EQ(ranking.Next(), child);
+  EXPECT_EQ(ranking.Next(), std::nullopt);
+  table.At(0).children = 0;
+  ranking.Enter(parent, table.At(0));
+  EXPECT_EQ(ranking.Next(), parent);
+}
+
+TEST(Ranking, EnteringTwiceQueuesOnce) {
+  Table table;
+  Ranking ranking(KeyByLastUse, &table);
+  const EntryId a = table.Add(0, seconds(1));
+  ranking.Enter(a, table.At(0));
+  ranking.Enter(a, table.At(0));
+  EXPECT_EQ(ranking.Next(), a);
+  EXPECT_EQ(ranking.Next(), std::nullopt);
+}
+
+TEST(Ranking, ForgetsTheFormerTenantOfASlot) {
+  Table table;
+  Ranking ranking(KeyByLastUse, &table);
+  const EntryId old = table.Add(0, seconds(1));
+  ranking.Enter(old, table.At(0));
+  ranking.Left(old);
+  const EntryId fresh = table.Add(0, seconds(9));
+  ranking.Enter(fresh, table.At(0));
+  EXPECT_EQ(ranking.Next(), fresh);
+  EXPECT_EQ(ranking.Next(), std::nullopt);
+}
+
+TEST(Ranking, HeavyMeansTokensPerAccess) {
+  Facts light;
+  light.tokens = 900;
+  light.access_count = 3;
+  Facts heavy;
+  heavy.tokens = 301;
+  heavy.access_count = 1;
+  EXPECT_LT(KeyByWeight(heavy), KeyByWeight(light));
+  heavy.access_count = 0;  // Counts as 1.
+  EXPECT_LT(KeyByWeight(heavy), KeyByWeight(light));
+  light.tokens = 0;
+  EXPECT_EQ(KeyByWeight(light), 0);
+}
+
+TEST(Ranking, HybridIsLastUsePlusTenSecondsPerAccess) {
+  Facts facts;
+  facts.last_use = TimePoint(seconds(100));
+  facts.access_count = 3;
+  EXPECT_EQ(KeyByHybrid(facts), Duration(seconds(130)).count());
+}
+
+// Against a sort of what is there, through uses, departures and newcomers.
+TEST(Ranking, AgreesWithASortWhateverHappens) {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    std::mt19937 random(seed);
+    Table table;
+    Ranking ranking(seed % 2 == 0 ? KeyByLastUse : KeyByWeight, &table);
+    std::int64_t now = 0;
+    for (int step = 0; step < 4000; ++step) {
+      const auto slot = static_cast<std::uint32_t>(random() % 300);
+      const auto it = table.rows.find(slot);
+      ++now;
+      switch (random() % 4) {
+        case 0:
+        case 1:
+          if (it == table.rows.end()) {
+            const EntryId id = table.Add(slot, Duration(now), static_cast<Tokens>(random() % 50));
+            ranking.Enter(id, table.At(slot));
+          } else {
+            it->second.second.last_use = TimePoint(Duration(now));
+            ++it->second.second.access_count;
+          }
+          break;
+        case 2:
+          if (it != table.rows.end()) {
+            const EntryId id{slot, it->second.first};
+            table.rows.erase(it);
+            ranking.Left(id);
+          }
+          break;
+        default: {
+          const auto got = ranking.Next();
+          if (table.rows.empty()) {
+            ASSERT_FALSE(got) << "seed " << seed;
+            break;
+          }
+          const auto least = std::min_element(
+              table.rows.begin(), table.rows.end(), [&](const auto& a, const auto& b) {
+                const auto ka = ranking.KeyFor(a.second.second);
+                const auto kb = ranking.KeyFor(b.second.second);
+                return ka != kb ? ka < kb : a.second.second.place < b.second.second.place;
+              });
+          ASSERT_TRUE(got) << "seed " << seed << " step " << step;
+          ASSERT_EQ(got->slot, least->first) << "seed " << seed << " step " << step;
+          ranking.Enter(*got, table.At(got->slot));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spillway
