@@ -1,0 +1,155 @@
+#include "device/cpu/card.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "base/run_dir.h"
+#include "device/cpu/machine_memory.h"
+
+namespace spillway {
+
+// One process, no neighbours: a mutex is lock enough, and nobody else lives.
+class Card::PrivateWorld final : public LedgerLock, public SlotLife {
+ public:
+  LedgerBlock* block() { return &block_; }
+
+  Status Lock() override {
+    mutex_.lock();
+    return {};
+  }
+  bool TryLock() override { return mutex_.try_lock(); }
+  void Unlock() override { mutex_.unlock(); }
+
+  bool Claim(int) override { return true; }
+  void Release(int) override {}
+  bool Alive(int) override { return false; }
+
+ private:
+  std::mutex mutex_;
+  LedgerBlock block_{};
+};
+
+// A forked child inherits the open file and with it the parent's locks: it
+// would keep the parent's share alive after the parent's death, and give it
+// back when it exits itself. So every child lets go at once.
+struct Card::ForkGuard {
+  std::mutex mutex;
+  std::vector<Card*> cards;
+
+  static ForkGuard& Instance() {
+    static auto* guard = new ForkGuard;  // Never destroyed: cards may outlive statics.
+    return *guard;
+  }
+  void Add(Card* card) {
+    const std::lock_guard lock(mutex);
+    cards.push_back(card);
+  }
+  void Remove(Card* card) {
+    const std::lock_guard lock(mutex);
+    std::erase(cards, card);
+  }
+
+ private:
+  ForkGuard() { ::pthread_atfork(&Before, &InParent, &InChild); }
+  static void Before() { Instance().mutex.lock(); }
+  static void InParent() { Instance().mutex.unlock(); }
+  static void InChild() {
+    for (Card* card : Instance().cards) {
+      card->ledger_->Abandon();
+      card->file_->CloseInChild();
+    }
+    Instance().mutex.unlock();
+  }
+};
+
+namespace {
+
+Status CheckName(std::string_view name) {
+  constexpr std::size_t kNameMax = 64;
+  const bool fits = std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '.' || c == '_' || c == '-';
+  });
+  if (fits && name.size() <= kNameMax && !name.starts_with('.')) return {};
+  return Error{Code::kInvalidArgument,
+               fmt::format("\"{}\" cannot name a card: use 1 to {} of a-z A-Z 0-9 . _ -, not "
+                           "beginning with a point",
+                           name.substr(0, kNameMax), kNameMax)};
+}
+
+std::int64_t SteadyNow() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+}  // namespace
+
+Bytes DefaultCardBytes() {
+  // Where even the kernel does not say, a card that any machine can bear.
+  constexpr Bytes kWhenUnknown = 256 * kMiB;
+  constexpr Bytes kShare = 8;
+  const Result<Bytes> available = AvailableMemory();
+  return available ? std::max(kMiB, *available / kShare) : kWhenUnknown;
+}
+
+Card::Card(const CardOptions& options) : name_(options.name), reap_period_(options.reap_period) {}
+
+Result<std::unique_ptr<Card>> Card::Open(const CardOptions& options) {
+  if (Status named = CheckName(options.name); !named) return named.error();
+  if (options.total && *options.total == 0) {
+    return Error{Code::kInvalidArgument, "a card needs a total of more than 0 bytes"};
+  }
+  std::unique_ptr<Card> card(new Card(options));
+  LedgerBlock* block = nullptr;
+  LedgerLock* lock = nullptr;
+  SlotLife* life = nullptr;
+  if (options.name.empty()) {
+    card->private_ = std::make_unique<PrivateWorld>();
+    block = card->private_->block();
+    lock = card->private_.get();
+    life = card->private_.get();
+  } else {
+    const Result<std::string> run_dir = RunDir();
+    if (!run_dir) return run_dir.error();
+    Result<std::unique_ptr<CardFile>> file =
+        CardFile::Open(*run_dir + "/card-" + options.name, options.lock_wait);
+    if (!file) return file.error();
+    card->file_ = std::move(*file);
+    block = card->file_->block();
+    lock = card->file_.get();
+    life = card->file_.get();
+  }
+  card->ledger_ = std::make_unique<Ledger>(
+      options.name.empty() ? "the private card" : fmt::format("card \"{}\"", options.name), block,
+      lock, life);
+  const Status joined = card->ledger_->Join(options.total, DefaultCardBytes(),
+                                            static_cast<std::uint64_t>(::getpid()));
+  if (!joined) return joined.error();
+  if (card->shared()) ForkGuard::Instance().Add(card.get());
+  return card;
+}
+
+Card::~Card() {
+  if (ledger_ == nullptr) return;
+  if (shared()) ForkGuard::Instance().Remove(this);
+  ledger_->Leave();
+}
+
+Reading Card::Read() {
+  if (shared()) {
+    const std::int64_t now = SteadyNow();
+    std::int64_t last = reaped_at_.load(std::memory_order_relaxed);
+    if (now - last >= reap_period_.count() &&
+        reaped_at_.compare_exchange_strong(last, now, std::memory_order_relaxed)) {
+      ledger_->TryReap();
+    }
+  }
+  return {.total = ledger_->total(), .free = ledger_->Free()};
+}
+
+}  // namespace spillway

@@ -1,0 +1,128 @@
+#include "device/cpu/cpu_device.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "base/parse.h"
+#include "device/host_copy.h"
+
+namespace spillway {
+namespace {
+
+constexpr Bytes kPage = 4 * kKiB;
+constexpr Bytes kHugePage = 2 * kMiB;
+constexpr Bytes kChunkMin = 64 * kKiB;
+constexpr Bytes kChunkMax = 32 * kMiB;
+constexpr Bytes kChunksPerCard = 256;
+
+Error NoMemory(std::string_view what, Bytes bytes, int number) {
+  return Error{Code::kNoMemory, fmt::format("the system refused {} of {}: {}", FormatBytes(bytes),
+                                            what, std::strerror(number))};
+}
+
+bool IsAligned(const std::byte* at, Bytes to) {
+  return (reinterpret_cast<std::uintptr_t>(at) & (to - 1)) == 0;
+}
+
+Status CheckChunk(Bytes chunk, Bytes total) {
+  if (total < kPage) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("a card of {} bytes is too small: it needs at least {}", total,
+                             FormatBytes(kPage))};
+  }
+  if (std::has_single_bit(chunk) && chunk >= kPage && chunk <= total) return {};
+  return Error{Code::kInvalidArgument,
+               fmt::format("chunks of {} bytes do not fit: a power of two from {} to the card's {} "
+                           "is needed",
+                           chunk, FormatBytes(kPage), FormatBytes(total))};
+}
+
+}  // namespace
+
+Bytes CpuDevice::ChunkBytesFor(Bytes total) {
+  const Bytes chunk = std::clamp(std::bit_floor(total / kChunksPerCard), kChunkMin, kChunkMax);
+  return std::max(kPage, std::min(chunk, std::bit_floor(total)));
+}
+
+Result<std::unique_ptr<CpuDevice>> CpuDevice::Open(const CpuDeviceOptions& options) {
+  Result<std::unique_ptr<Card>> card = Card::Open({.name = options.name, .total = options.total});
+  if (!card) return card.error();
+  const Bytes total = (*card)->total();
+  const Bytes chunk = options.chunk_bytes.value_or(ChunkBytesFor(total));
+  if (Status fits = CheckChunk(chunk, total); !fits) return fits.error();
+  return std::unique_ptr<CpuDevice>(new CpuDevice(std::move(*card), chunk));
+}
+
+CpuDevice::CpuDevice(std::unique_ptr<Card> card, Bytes chunk_bytes)
+    : card_(std::move(card)),
+      name_(card_->name().empty() ? "cpu" : "cpu:" + card_->name()),
+      chunk_bytes_(chunk_bytes) {}
+
+CpuDevice::~CpuDevice() { assert(ranges_ == 0); }
+
+Result<std::byte*> CpuDevice::ReserveRange(Bytes bytes) {
+  assert(bytes % chunk_bytes_ == 0);
+  // One chunk more than asked for always holds an aligned range; the edges go
+  // back at once.
+  const Bytes padded = bytes + chunk_bytes_;
+  void* got = ::mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (got == MAP_FAILED) return NoMemory("address space", padded, errno);
+  auto* start = static_cast<std::byte*>(got);
+  const Bytes skip = (0 - reinterpret_cast<std::uintptr_t>(start)) & (chunk_bytes_ - 1);
+  std::byte* const base = start + skip;
+  if (skip > 0) ::munmap(start, skip);
+  ::munmap(base + bytes, chunk_bytes_ - skip);
+  // Huge pages make first touches and copies cheaper. They never cost memory
+  // beyond the chunk, which the card has counted whole.
+  if (chunk_bytes_ >= kHugePage) (void)::madvise(base, bytes, MADV_HUGEPAGE);
+  ++ranges_;
+  return base;
+}
+
+void CpuDevice::ReleaseRange(std::byte* base, Bytes bytes) {
+  const int result = ::munmap(base, bytes);
+  assert(result == 0);
+  (void)result;
+  --ranges_;
+}
+
+Status CpuDevice::MapChunk(std::byte* at) {
+  assert(IsAligned(at, chunk_bytes_));
+  if (Status taken = card_->Take(chunk_bytes_); !taken) return taken;
+  if (::mprotect(at, chunk_bytes_, PROT_READ | PROT_WRITE) == 0) return {};
+  const int number = errno;
+  card_->Give(chunk_bytes_);
+  return NoMemory("memory", chunk_bytes_, number);
+}
+
+void CpuDevice::UnmapChunk(std::byte* at) {
+  assert(IsAligned(at, chunk_bytes_));
+  // madvise gives the pages back and leaves the mapping whole; only a process
+  // that locks its memory needs the harder way. Taking the access away may need
+  // one mapping more than the system allows us; then the chunk stays a stretch
+  // of untouched zeroes, which costs nobody memory.
+  if (::madvise(at, chunk_bytes_, MADV_DONTNEED) != 0) {
+    void* got = ::mmap(at, chunk_bytes_, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    assert(got == at);
+    (void)got;
+  } else {
+    (void)::mprotect(at, chunk_bytes_, PROT_NONE);
+  }
+  card_->Give(chunk_bytes_);
+}
+
+void CpuDevice::CopyIn(std::byte* to, const Source& source) { GatherToHost(to, source); }
+
+void CpuDevice::CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) {
+  ScatterFromHost(from, bytes, sink);
+}
+
+}  // namespace spillway

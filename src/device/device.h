@@ -1,0 +1,52 @@
+// A Device is memory that others use too: address space of our own, physical
+// chunks taken and returned one by one, copies in and out, and a reading of
+// how much is free. It knows nothing of entries.
+//
+// Chunks are mapped and unmapped only from the engine's strand; copies and
+// readings may come from any thread.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "spillway/fragment.h"
+#include "spillway/pressure.h"
+#include "spillway/result.h"
+#include "spillway/units.h"
+
+namespace spillway {
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // Stable name: "cpu" for a private virtual card, "cpu:NAME" for a shared one.
+  virtual std::string_view name() const = 0;
+  // All memory of the card, ours and others'.
+  virtual Bytes total() const = 0;
+  // Whether other processes use it too: only then is a reserve of any use.
+  virtual bool shared() const = 0;
+  // How much physical memory one MapChunk takes. A power of two.
+  virtual Bytes chunk_bytes() const = 0;
+  // What is free now. Cheap (microseconds), but a driver may hang: never
+  // called by the engine while others wait for it.
+  virtual Result<Reading> ReadMemory() = 0;
+
+  // Address space without memory. `bytes` is a multiple of chunk_bytes().
+  virtual Result<std::byte*> ReserveRange(Bytes bytes) = 0;
+  virtual void ReleaseRange(std::byte* base, Bytes bytes) = 0;
+
+  // Takes one chunk of physical memory from the card and puts it at `at`
+  // (chunk-aligned, inside a reserved range, nothing mapped there). NoMemory
+  // when the card has none left; then nothing has changed.
+  virtual Status MapChunk(std::byte* at) = 0;
+  // Returns the chunk to the card: another process can have it when this
+  // returns. Never fails, never waits for copies or kernels.
+  virtual void UnmapChunk(std::byte* at) = 0;
+
+  // Bytes in and out of mapped memory, done when they return.
+  virtual void CopyIn(std::byte* to, const Source& source) = 0;
+  virtual void CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) = 0;
+};
+
+}  // namespace spillway
