@@ -1,0 +1,109 @@
+#include "tier/arena_tier.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+#include "base/parse.h"
+
+namespace spillway {
+namespace {
+
+constexpr Bytes kSlabMin = kKiB;
+constexpr Bytes kSlabMax = 256 * kKiB;
+// A tier has room for this many slabs of the largest kind, so that one of
+// each of the sixty classes is but a small part of it.
+constexpr Bytes kSlabsPerTier = 512;
+constexpr Bytes kBlockAlign = 64;
+
+constexpr Bytes RoundUp(Bytes value, Bytes to) { return (value + to - 1) & ~(to - 1); }
+
+Bytes SlabBytesMax(Bytes capacity, Bytes chunk_bytes) {
+  return std::clamp(std::bit_floor(capacity / kSlabsPerTier), kSlabMin,
+                    std::min(kSlabMax, chunk_bytes));
+}
+
+// Large blocks are larger than eight granules: they waste less than an eighth.
+Bytes GranuleFor(Bytes small_block_max) { return std::max(kBlockAlign, small_block_max / 8); }
+
+}  // namespace
+
+Result<std::unique_ptr<ArenaTier>> ArenaTier::Open(Device* device,
+                                                   const ArenaTierOptions& options) {
+  const Bytes chunk = device->chunk_bytes();
+  const Bytes mappable = device->total() / chunk * chunk;
+  const Bytes capacity = std::min(options.capacity.value_or(mappable), mappable);
+  if (capacity == 0) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("tier \"{}\" would have no memory: {} was asked for, {} has {} in "
+                             "chunks of {}",
+                             options.name, FormatBytes(options.capacity.value_or(mappable)),
+                             device->name(), FormatBytes(device->total()), FormatBytes(chunk))};
+  }
+  const Bytes slab_bytes_max = SlabBytesMax(capacity, chunk);
+  Result<std::unique_ptr<ChunkArena>> arena = ChunkArena::Open(
+      device, {.held_max = RoundUp(capacity, chunk),
+               .granule = GranuleFor(SlabPool::BlockMax(slab_bytes_max)),
+               .keep_one_empty = options.keep_one_empty.value_or(!device->shared())});
+  if (!arena) return arena.error();
+  return std::unique_ptr<ArenaTier>(
+      new ArenaTier(device, options.name, capacity, slab_bytes_max, std::move(*arena)));
+}
+
+ArenaTier::ArenaTier(Device* device, std::string name, Bytes capacity, Bytes slab_bytes_max,
+                     std::unique_ptr<ChunkArena> arena)
+    : device_(device),
+      name_(std::move(name)),
+      capacity_(capacity),
+      small_block_max_(SlabPool::BlockMax(slab_bytes_max)),
+      granule_(GranuleFor(small_block_max_)),
+      arena_(std::move(arena)),
+      slabs_(arena_.get(), slab_bytes_max) {}
+
+Result<std::byte*> ArenaTier::Allocate(Bytes bytes) {
+  if (bytes - 1 < small_block_max_) {  // Also tells 0.
+    const Bytes at = slabs_.TryAllocate(SizeClassOf(bytes));
+    if (at != SlabPool::kNone) return Count(at, bytes);
+  }
+  return AllocateSlowly(bytes);
+}
+
+Result<std::byte*> ArenaTier::AllocateSlowly(Bytes bytes) {
+  if (bytes == 0) return arena_->base();  // Any address will do; it is never read.
+  if (bytes > capacity_) {
+    return Error{Code::kTooLarge, fmt::format("{} do not fit tier \"{}\", which holds {}",
+                                              FormatBytes(bytes), name_, FormatBytes(capacity_))};
+  }
+  if (bytes > small_block_max_) {
+    const Result<Bytes> at = arena_->Take(RoundUp(bytes, granule_), granule_);
+    if (!at) return at.error();
+    return Count(*at, bytes);
+  }
+  const std::size_t size_class = SizeClassOf(bytes);
+  if (Status grown = slabs_.Grow(size_class); !grown) return grown.error();
+  const Bytes at = slabs_.TryAllocate(size_class);
+  assert(at != SlabPool::kNone);
+  return Count(at, bytes);
+}
+
+std::byte* ArenaTier::Count(Bytes at, Bytes bytes) {
+  allocated_.store(allocated() + bytes, std::memory_order_relaxed);
+  return arena_->base() + at;
+}
+
+void ArenaTier::Free(std::byte* block, Bytes bytes) {
+  if (bytes == 0) return;
+  assert(block >= arena_->base() && block < arena_->base() + arena_->range());
+  assert(allocated() >= bytes);
+  const auto at = static_cast<Bytes>(block - arena_->base());
+  allocated_.store(allocated() - bytes, std::memory_order_relaxed);
+  if (bytes <= small_block_max_) {
+    slabs_.Free(SizeClassOf(bytes), at);
+  } else {
+    arena_->Give(at, RoundUp(bytes, granule_));
+  }
+}
+
+}  // namespace spillway

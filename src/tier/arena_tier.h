@@ -1,0 +1,79 @@
+// The tier on a device: blocks in memory that is taken from the device chunk
+// by chunk as blocks come and returned as they go.
+//
+// Blocks of up to 32 KiB come from slabs, larger ones have addresses of their
+// own, rounded up to 4 KiB. On tiers under 128 MiB both limits are lower in
+// proportion, so that a few sizes do not fill them up. Same calls, same offsets
+// from the base.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "device/device.h"
+#include "tier/chunk_arena.h"
+#include "tier/slab_pool.h"
+#include "tier/tier.h"
+
+namespace spillway {
+
+struct ArenaTierOptions {
+  std::string name = "device";
+  // Most bytes of blocks. Empty, or more than the card has: all whole chunks
+  // of the card. Physical memory is bounded, too: by the capacity rounded up
+  // to whole chunks. So slack (size classes, holes) can make Allocate answer
+  // NoMemory before `capacity` bytes are allocated; a single block of all of
+  // `capacity` fits an empty tier on an otherwise free card.
+  std::optional<Bytes> capacity;
+  // Keeps one empty chunk for the next block, instead of returning it at once.
+  // Empty: on a private card, where nobody waits for it.
+  std::optional<bool> keep_one_empty;
+};
+
+class ArenaTier final : public Tier {
+ public:
+  // `device` is borrowed and must outlive the tier.
+  static Result<std::unique_ptr<ArenaTier>> Open(Device* device,
+                                                 const ArenaTierOptions& options = {});
+
+  std::string_view name() const override { return name_; }
+  Bytes capacity() const override { return capacity_; }
+
+  // Tens of nanoseconds for small blocks. TooLarge beyond capacity().
+  Result<std::byte*> Allocate(Bytes bytes) override;
+  void Free(std::byte* block, Bytes bytes) override;
+
+  Bytes allocated() const override { return allocated_.load(std::memory_order_relaxed); }
+  Bytes held() const override { return arena_->held(); }
+
+  void Write(std::byte* block, const Source& source) override { device_->CopyIn(block, source); }
+  void Read(const std::byte* block, Bytes bytes, const Sink& sink) const override {
+    device_->CopyOut(block, bytes, sink);
+  }
+
+  // Blocks up to this size share chunks by the slab.
+  Bytes small_block_max() const { return small_block_max_; }
+  // Where offsets count from; for tests that compare two runs.
+  const std::byte* base() const { return arena_->base(); }
+
+ private:
+  ArenaTier(Device* device, std::string name, Bytes capacity, Bytes slab_bytes_max,
+            std::unique_ptr<ChunkArena> arena);
+
+  // When no slab has a free slot for it, or it is none for slabs.
+  Result<std::byte*> AllocateSlowly(Bytes bytes);
+  std::byte* Count(Bytes at, Bytes bytes);
+
+  Device* const device_;
+  const std::string name_;
+  const Bytes capacity_;
+  const Bytes small_block_max_;
+  const Bytes granule_;
+  const std::unique_ptr<ChunkArena> arena_;
+  SlabPool slabs_;
+  std::atomic<Bytes> allocated_{0};  // Written on the strand, read anywhere.
+};
+
+}  // namespace spillway

@@ -1,0 +1,117 @@
+#include "tier/chunk_arena.h"
+
+#include <fmt/format.h>
+
+#include <cassert>
+
+#include "base/mutant.h"
+#include "base/parse.h"
+
+namespace spillway {
+
+Result<std::unique_ptr<ChunkArena>> ChunkArena::Open(Device* device,
+                                                     const ChunkArenaOptions& options) {
+  assert(options.held_max > 0 && options.held_max % device->chunk_bytes() == 0);
+  // Addresses cost nothing and make it easy to find a long run of them; where
+  // they are rationed (ulimit -v) fewer do as well.
+  constexpr Bytes kSpaciousness = 4;
+  for (Bytes times = kSpaciousness;; times /= 2) {
+    const Bytes range = options.held_max * times;
+    const Result<std::byte*> base = device->ReserveRange(range);
+    if (base) return std::unique_ptr<ChunkArena>(new ChunkArena(device, options, *base, range));
+    if (times == 1) return base.error();
+  }
+}
+
+ChunkArena::ChunkArena(Device* device, const ChunkArenaOptions& options, std::byte* base,
+                       Bytes range)
+    : device_(device),
+      options_(options),
+      chunk_bytes_(device->chunk_bytes()),
+      base_(base),
+      range_(range),
+      full_message_(fmt::format("the tier's {} on {} are in use", FormatBytes(options.held_max),
+                                device->name())),
+      extents_(range, device->chunk_bytes(), options.granule),
+      mapped_(range / device->chunk_bytes()) {}
+
+ChunkArena::~ChunkArena() {
+  for (std::size_t chunk = 0; chunk < mapped_.size(); ++chunk) {
+    if (mapped_[chunk]) Unmap(chunk);
+  }
+  device_->ReleaseRange(base_, range_);
+}
+
+Result<Bytes> ChunkArena::Take(Bytes bytes, Bytes align) {
+  for (;;) {
+    const std::optional<Placement> place = extents_.Find(bytes, align, spare_);
+    if (!place) {
+      return Error{Code::kNoMemory,
+                   fmt::format("no {} of addresses in a row are left on {}", FormatBytes(bytes),
+                               device_->name())};
+    }
+    const Status mapped = MapAll(place->fresh);
+    if (mapped) {
+      if (spare_ && place->fresh.Contains(*spare_)) spare_.reset();
+      extents_.Take(place->at, bytes);
+      return place->at;
+    }
+    // The spare is the first to go when memory is short.
+    if (!ReleaseSpare()) return mapped.error();
+  }
+}
+
+void ChunkArena::Give(Bytes at, Bytes bytes) {
+  const ChunkRun emptied = extents_.Give(at, bytes);
+  if (MutantOn(Mutant::kChunkLeak)) return;
+  for (std::size_t chunk = emptied.first; chunk < emptied.end(); ++chunk) {
+    if (options_.keep_one_empty && !spare_) {
+      spare_ = chunk;
+    } else {
+      Unmap(chunk);
+    }
+  }
+}
+
+Status ChunkArena::MapAll(ChunkRun chunks) {
+  Bytes missing = 0;
+  for (std::size_t chunk = chunks.first; chunk < chunks.end(); ++chunk) {
+    missing += mapped_[chunk] ? 0 : chunk_bytes_;
+  }
+  if (missing > options_.held_max - held()) return Error{Code::kNoMemory, full_message_};
+  std::vector<std::size_t> done;
+  for (std::size_t chunk = chunks.first; chunk < chunks.end(); ++chunk) {
+    if (mapped_[chunk]) continue;
+    if (Status mapped = Map(chunk); !mapped) {
+      if (MutantOn(Mutant::kPartialMapNotUnwound)) return mapped;
+      for (const std::size_t undo : done) Unmap(undo);
+      return mapped;
+    }
+    if (chunks.count > 1) done.push_back(chunk);
+  }
+  return {};
+}
+
+Status ChunkArena::Map(std::size_t chunk) {
+  Status mapped = device_->MapChunk(base_ + chunk * chunk_bytes_);
+  if (!mapped) return mapped;
+  mapped_[chunk] = true;
+  held_.store(held() + chunk_bytes_, std::memory_order_relaxed);
+  return {};
+}
+
+void ChunkArena::Unmap(std::size_t chunk) {
+  assert(mapped_[chunk]);
+  device_->UnmapChunk(base_ + chunk * chunk_bytes_);
+  mapped_[chunk] = false;
+  held_.store(held() - chunk_bytes_, std::memory_order_relaxed);
+}
+
+bool ChunkArena::ReleaseSpare() {
+  if (!spare_) return false;
+  Unmap(*spare_);
+  spare_.reset();
+  return true;
+}
+
+}  // namespace spillway

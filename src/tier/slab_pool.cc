@@ -1,0 +1,76 @@
+#include "tier/slab_pool.h"
+
+#include <algorithm>
+
+namespace spillway {
+namespace {
+
+constexpr Bytes kUsualSlab = 16 * kKiB;
+constexpr Bytes kSmallestSlab = 4 * kKiB;
+
+// 64 slots or more keep records few enough for the processor's caches and the
+// part that no slot fills small; 512 are all that a record can count.
+Bytes SlabBytesFor(Bytes block_bytes, Bytes slots_max, Bytes slab_bytes_max) {
+  const Bytes wanted = std::max(kUsualSlab, std::bit_ceil(64 * block_bytes));
+  return std::min({wanted, slots_max * block_bytes, slab_bytes_max});
+}
+
+}  // namespace
+
+SlabPool::SlabPool(ChunkArena* arena, Bytes slab_bytes_max)
+    : arena_(arena),
+      chunk_bytes_(arena->chunk_bytes()),
+      unit_(std::min(kSmallestSlab, slab_bytes_max)),
+      table_(arena->range() / arena->chunk_bytes()) {
+  assert(std::has_single_bit(slab_bytes_max) && slab_bytes_max <= chunk_bytes_);
+  for (std::size_t i = 0; i < kSizeClasses; ++i) {
+    SizeClass& made = classes_[i];
+    made.block_bytes = SizeClassBytes(i);
+    if (made.block_bytes > BlockMax(slab_bytes_max)) break;
+    // Slots of 48 bytes would make an odd slab of 512: the power of two below.
+    made.slab_bytes = std::bit_floor(SlabBytesFor(made.block_bytes, kSlotsMax, slab_bytes_max));
+    made.slots = static_cast<std::uint32_t>(made.slab_bytes / made.block_bytes);
+    // Exact for every offset in a slab: those are below 2^18, and rounding up
+    // adds less than 2^18 / 2^32 to a quotient that is whole.
+    made.inverse = ((std::uint64_t{1} << 32) + made.block_bytes - 1) / made.block_bytes;
+    assert(made.slots >= 8 && made.slots <= kSlotsMax && made.slab_bytes >= unit_);
+  }
+}
+
+Status SlabPool::Grow(std::size_t size_class) {
+  SizeClass& in = classes_[size_class];
+  assert(in.slots > 0 && "too large a block for slabs");
+  if (!in.others.sized() && !in.others.Resize(arena_->range() / in.slab_bytes)) {
+    return Error{Code::kNoMemory, "the system refused memory for the tier's index"};
+  }
+  const Result<Bytes> begin = arena_->Take(in.slab_bytes, in.slab_bytes);
+  if (!begin) return begin.error();
+  std::unique_ptr<Slab*[]>& units = table_[*begin / chunk_bytes_];
+  if (units == nullptr) units = std::make_unique<Slab*[]>(chunk_bytes_ / unit_);
+  Slab* slab = nullptr;
+  if (unused_.empty()) {
+    slab = &slabs_.emplace_back();
+  } else {
+    slab = unused_.back();
+    unused_.pop_back();
+    *slab = Slab();
+  }
+  slab->begin = *begin;
+  for (std::size_t slot = 0; slot < in.slots; slot += 64) {
+    const std::size_t left = in.slots - slot;
+    slab->free[slot / 64] = left >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1;
+    slab->words_with_free |= static_cast<std::uint8_t>(1U << (slot / 64));
+  }
+  At(*begin) = slab;
+  Enlist(in, slab);
+  return {};
+}
+
+void SlabPool::Return(SizeClass& in, Slab* slab) {
+  Delist(in, slab);
+  At(slab->begin) = nullptr;
+  unused_.push_back(slab);
+  arena_->Give(slab->begin, in.slab_bytes);
+}
+
+}  // namespace spillway

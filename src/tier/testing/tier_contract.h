@@ -1,0 +1,205 @@
+// What every Tier promises, as tests. An implementation instantiates them:
+//
+//   struct MyWorld {
+//     static constexpr bool kKeepsBytes = true;  // Reads give what was written.
+//     explicit MyWorld(Bytes capacity);          // A multiple of 256 KiB.
+//     Tier& tier();
+//   };
+//   INSTANTIATE_TYPED_TEST_SUITE_P(Mine, TierContract, MyWorld);
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tier/tier.h"
+
+namespace spillway::testing {
+
+// The seed of a random test: SPILLWAY_TEST_SEED, else always the same.
+inline std::uint64_t TestSeed(std::uint64_t otherwise) {
+  const char* told = std::getenv("SPILLWAY_TEST_SEED");
+  return told == nullptr ? otherwise : std::strtoull(told, nullptr, 10);
+}
+
+template <typename World>
+class TierContract : public ::testing::Test {
+ protected:
+  static constexpr Bytes kCapacity = 4 * kMiB;
+
+  struct Block {
+    std::byte* at = nullptr;
+    std::string value;
+  };
+
+  Tier& tier() { return world_.tier(); }
+
+  Block Store(std::string value) {
+    const Result<std::byte*> at = tier().Allocate(value.size());
+    EXPECT_TRUE(at) << at.error().message;
+    tier().Write(*at, Source(value));
+    return {*at, std::move(value)};
+  }
+  void Drop(const Block& block) { tier().Free(block.at, block.value.size()); }
+  void ExpectIntact(const Block& block) {
+    if (!World::kKeepsBytes) return;
+    std::string got(block.value.size(), '?');
+    tier().Read(block.at, got.size(), Sink(got.data(), got.size()));
+    ASSERT_TRUE(got == block.value) << "a block of " << got.size() << " bytes has changed";
+  }
+  static std::string RandomValue(std::mt19937_64& random, Bytes bytes) {
+    std::string value(bytes, '\0');
+    std::uint64_t state = random();
+    for (char& c : value) {
+      state = state * 6364136223846793005U + 1442695040888963407U;
+      c = static_cast<char>(state >> 56);
+    }
+    return value;
+  }
+  // Mostly small, sometimes large.
+  static Bytes RandomSize(std::mt19937_64& random) {
+    const Bytes limit = Bytes{1} << (random() % 19);
+    return random() % (limit + 1);
+  }
+
+  World world_{kCapacity};
+};
+
+TYPED_TEST_SUITE_P(TierContract);
+
+TYPED_TEST_P(TierContract, AnEmptyTierHasAllocatedNothing) {
+  EXPECT_EQ(this->tier().name(), "device");
+  EXPECT_EQ(this->tier().capacity(), this->kCapacity);
+  EXPECT_EQ(this->tier().allocated(), 0U);
+  EXPECT_EQ(this->tier().held(), 0U);
+}
+
+TYPED_TEST_P(TierContract, CountsExactlyTheBytesAskedFor) {
+  Bytes sum = 0;
+  std::vector<typename TestFixture::Block> blocks;
+  for (const Bytes bytes : {0, 1, 7, 8, 63, 64, 65, 1000, 4096, 100'000}) {
+    blocks.push_back(this->Store(std::string(bytes, 'x')));
+    sum += bytes;
+    EXPECT_EQ(this->tier().allocated(), sum);
+    EXPECT_GE(this->tier().held(), sum);
+  }
+  for (const auto& block : blocks) {
+    this->Drop(block);
+    sum -= block.value.size();
+    EXPECT_EQ(this->tier().allocated(), sum);
+  }
+  EXPECT_EQ(this->tier().held(), 0U);
+}
+
+TYPED_TEST_P(TierContract, BlocksOf64BytesAndMoreAreAlignedTo64) {
+  std::vector<typename TestFixture::Block> blocks;
+  for (Bytes bytes = 64; bytes < 70'000; bytes += bytes < 700 ? 1 : 977) {
+    blocks.push_back(this->Store(std::string(bytes, 'x')));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(blocks.back().at) % 64, 0U) << bytes;
+    if (blocks.size() > 20) {
+      this->Drop(blocks.front());
+      blocks.erase(blocks.begin());
+    }
+  }
+  for (const auto& block : blocks) this->Drop(block);
+}
+
+TYPED_TEST_P(TierContract, OneBlockMayFillAllOfIt) {
+  for (int round = 0; round < 2; ++round) {
+    const Result<std::byte*> all = this->tier().Allocate(this->kCapacity);
+    ASSERT_TRUE(all) << all.error().message;
+    EXPECT_EQ(this->tier().allocated(), this->kCapacity);
+    const Result<std::byte*> more = this->tier().Allocate(1);
+    ASSERT_FALSE(more);
+    EXPECT_EQ(more.error().code, Code::kNoMemory);
+    EXPECT_EQ(this->tier().allocated(), this->kCapacity);
+    this->tier().Free(*all, this->kCapacity);
+    // And again after small blocks have been all over it.
+    std::vector<typename TestFixture::Block> blocks;
+    for (Bytes i = 0; i < 300; ++i) blocks.push_back(this->Store(std::string(i * 37 % 9000, 'x')));
+    for (const auto& block : blocks) this->Drop(block);
+    EXPECT_EQ(this->tier().held(), 0U);
+  }
+}
+
+TYPED_TEST_P(TierContract, WhatIsTooLargeIsRefusedAndNothingChanges) {
+  for (const Bytes bytes : {this->kCapacity + 1, Bytes{1} << 40, ~Bytes{0}}) {
+    EXPECT_FALSE(this->tier().Allocate(bytes));
+    EXPECT_EQ(this->tier().allocated(), 0U);
+    EXPECT_EQ(this->tier().held(), 0U);
+  }
+}
+
+TYPED_TEST_P(TierContract, FragmentsBecomeOneValue) {
+  const Result<std::byte*> at = this->tier().Allocate(11);
+  ASSERT_TRUE(at);
+  this->tier().Write(*at, Source(std::vector<Fragment>{{"hello ", 6, Place::kHost},
+                                                       {"world", 5, Place::kHost}}));
+  this->ExpectIntact({*at, "hello world"});
+  this->tier().Free(*at, 11);
+}
+
+// Any sequence: blocks do not overlap, keep their bytes, and all memory goes
+// back with the last of them.
+TYPED_TEST_P(TierContract, HoldsWhateverComesAndGoes) {
+  const std::uint64_t seed = TestSeed(1);
+  SCOPED_TRACE("SPILLWAY_TEST_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  std::map<std::uintptr_t, typename TestFixture::Block> blocks;
+  Bytes sum = 0;
+  for (int step = 0; step < 6'000; ++step) {
+    // Fills, then drains, in waves.
+    const bool grows = random() % 100 < (step / 1'000 % 2 == 0 ? 70U : 30U);
+    if (grows) {
+      const Bytes bytes = this->RandomSize(random);
+      if (bytes == 0) continue;
+      const Result<std::byte*> at = this->tier().Allocate(bytes);
+      if (!at) {
+        ASSERT_EQ(at.error().code, Code::kNoMemory);
+        // Only when it is rather full: slack is bounded.
+        ASSERT_GT(sum + bytes, this->kCapacity / 2) << at.error().message;
+      } else {
+        typename TestFixture::Block block{*at, this->RandomValue(random, bytes)};
+        this->tier().Write(*at, Source(block.value));
+        const auto [there, inserted] =
+            blocks.emplace(reinterpret_cast<std::uintptr_t>(*at), std::move(block));
+        ASSERT_TRUE(inserted);
+        if (there != blocks.begin()) {
+          ASSERT_LE(std::prev(there)->first + std::prev(there)->second.value.size(), there->first);
+        }
+        if (std::next(there) != blocks.end()) {
+          ASSERT_LE(there->first + bytes, std::next(there)->first);
+        }
+        sum += bytes;
+      }
+    } else if (!blocks.empty()) {
+      auto victim = std::next(blocks.begin(), static_cast<long>(random() % blocks.size()));
+      this->ExpectIntact(victim->second);
+      this->Drop(victim->second);
+      sum -= victim->second.value.size();
+      blocks.erase(victim);
+    }
+    ASSERT_EQ(this->tier().allocated(), sum);
+    ASSERT_GE(this->tier().held(), sum);
+    ASSERT_LE(this->tier().held(), this->kCapacity);
+  }
+  for (const auto& [address, block] : blocks) {
+    this->ExpectIntact(block);
+    this->Drop(block);
+  }
+  EXPECT_EQ(this->tier().allocated(), 0U);
+  EXPECT_EQ(this->tier().held(), 0U);
+}
+
+REGISTER_TYPED_TEST_SUITE_P(TierContract, AnEmptyTierHasAllocatedNothing,
+                            CountsExactlyTheBytesAskedFor, BlocksOf64BytesAndMoreAreAlignedTo64,
+                            OneBlockMayFillAllOfIt, WhatIsTooLargeIsRefusedAndNothingChanges,
+                            FragmentsBecomeOneValue, HoldsWhateverComesAndGoes);
+
+}  // namespace spillway::testing

@@ -1,0 +1,42 @@
+// A Tier is a place for bytes. It holds blocks and moves bytes; it never
+// chooses who stays. Allocate and Free are called on the engine's strand only,
+// Write and Read from any thread on blocks the caller holds.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <string_view>
+
+#include "spillway/fragment.h"
+#include "spillway/result.h"
+#include "spillway/units.h"
+
+namespace spillway {
+
+class Tier {
+ public:
+  static constexpr Bytes kUnlimited = std::numeric_limits<Bytes>::max();
+
+  virtual ~Tier() = default;
+
+  virtual std::string_view name() const = 0;  // "device"
+  // Most bytes of blocks; kUnlimited: none set. The engine keeps to it.
+  virtual Bytes capacity() const = 0;
+
+  // A block of exactly `bytes` (0 is fine), aligned to 64 bytes where it is at
+  // least that large. NoMemory when the device refuses; then nothing changed.
+  virtual Result<std::byte*> Allocate(Bytes bytes) = 0;
+  // Takes back what Allocate gave. Memory that no block needs any more is
+  // returned to the device before this returns.
+  virtual void Free(std::byte* block, Bytes bytes) = 0;
+
+  // Bytes of blocks allocated and not freed.
+  virtual Bytes allocated() const = 0;
+  // Physical memory taken from the device for them, slack included.
+  virtual Bytes held() const = 0;
+
+  virtual void Write(std::byte* block, const Source& source) = 0;
+  virtual void Read(const std::byte* block, Bytes bytes, const Sink& sink) const = 0;
+};
+
+}  // namespace spillway
