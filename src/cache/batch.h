@@ -1,0 +1,50 @@
+// A Batch carries the operations of one Submit to their end. Each set is three
+// steps: admitted on the strand, copied, committed on the strand. The copy is
+// made by the submitter if admission was quick enough to find it still there,
+// and by the executor otherwise.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "base/strand.h"
+#include "cache/core.h"
+
+namespace spillway {
+
+class Batch {
+ public:
+  static void Submit(std::shared_ptr<Core> core, Operation* operations, std::size_t count,
+                     Duration within, Completion done);
+
+ private:
+  // Who goes on after admission: whoever of strand and submitter comes second.
+  enum class Step : std::uint8_t { kSubmitted, kAdmitted, kLeft };
+  struct Item : Strand::Task {
+    Batch* batch = nullptr;
+    Operation* operation = nullptr;
+    NewEntry entry;
+    std::uint32_t slot = 0;
+    std::atomic<Step> step{Step::kSubmitted};
+  };
+
+  Batch(std::shared_ptr<Core> core, std::size_t count, Duration within, Completion done);
+  void Begin(Operation* operation, Item* item);
+  void BeginSet(Item* item);
+  static void Admit(Strand::Task* task);
+  static void Copy(Strand::Task* task);
+  static void Commit(Strand::Task* task);
+  static void Erase(Strand::Task* task);
+  bool TooLate() const { return core_->clock().Now() > deadline_; }
+  void Finish(Item* item, Status status);
+  void EndOne();
+
+  const std::shared_ptr<Core> core_;
+  const TimePoint deadline_;
+  const Completion done_;
+  std::vector<std::unique_ptr<Item>> items_;
+  std::atomic<std::size_t> open_;  // Items not finished, and the submitter.
+};
+
+}  // namespace spillway

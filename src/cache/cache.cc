@@ -1,0 +1,147 @@
+// The public face: checks at the border, everything else is the Core's.
+#include "spillway/cache.h"
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "cache/batch.h"
+#include "cache/core.h"
+#include "cache/parts.h"
+
+namespace spillway {
+
+// --- Lease ---
+
+Lease& Lease::operator=(Lease&& other) noexcept {
+  if (this != &other) {
+    Release();
+    core_ = std::exchange(other.core_, nullptr);
+    slot_ = other.slot_;
+    data_ = other.data_;
+    size_ = other.size_;
+  }
+  return *this;
+}
+
+void Lease::Release() noexcept {
+  if (Core* core = std::exchange(core_, nullptr); core != nullptr) core->Release(slot_);
+}
+
+Tokens Lease::tokens() const { return core_ == nullptr ? 0 : core_->RecordOf(slot_).tokens; }
+
+std::uint64_t Lease::generation() const {
+  return core_ == nullptr ? 0 : core_->RecordOf(slot_).generation;
+}
+
+std::string_view Lease::agent() const {
+  return core_ == nullptr ? std::string_view() : AgentOf(*slot_, core_->RecordOf(slot_));
+}
+
+std::string_view Lease::meta() const {
+  const Extra* extra = core_ == nullptr ? nullptr : core_->RecordOf(slot_).extra;
+  return extra == nullptr ? std::string_view() : extra->meta;
+}
+
+Completion Completion::EventFd(int fd) {
+  return Completion([fd] {
+    const std::uint64_t one = 1;
+    // Fails only if the counter is full, and then the reader is awake anyway.
+    [[maybe_unused]] const ssize_t written = write(fd, &one, sizeof one);
+  });
+}
+
+// --- Cache ---
+
+Cache::Cache(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+
+std::unique_ptr<Cache> Core::Wrap(std::shared_ptr<Core> core) {
+  return std::unique_ptr<Cache>(new Cache(std::move(core)));
+}
+
+Result<std::unique_ptr<Cache>> Cache::Open(Options options) {
+  Result<Core::Parts> parts = OpenParts(options);
+  if (!parts) return parts.error();
+  Result<std::shared_ptr<Core>> core = Core::Open(options, std::move(*parts));
+  if (!core) return core.error();
+  return Core::Wrap(std::move(*core));
+}
+
+Cache::~Cache() { core_->Close(); }
+
+Status Cache::Start() { return core_->Start(); }
+void Cache::Stop() { core_->Stop(); }
+
+Status Cache::Set(std::string_view key, const Source& source, const SetOptions& options) {
+  return core_->Set(key, source, options);
+}
+
+Result<std::optional<Lease>> Cache::Get(std::string_view key) {
+  Lease lease = core_->Get(key);
+  if (!lease) return std::optional<Lease>();
+  return std::optional<Lease>(std::move(lease));
+}
+
+Result<std::optional<Lease>> Cache::Get(std::string_view key, const GetOptions& options) {
+  if (options.where == Place::kDevice) {
+    return Error{Code::kNotResident, "get: the tier is on the cpu device; there is no GPU address"};
+  }
+  if (options.into.fragments().empty()) return Get(key);
+  Operation operation;
+  if (Status ok = core_->GetInto(key, options.into, &operation); !ok) return ok.error();
+  if (!operation.found) return std::optional<Lease>();
+  return std::optional<Lease>(Lease());
+}
+
+std::size_t Cache::GetMany(const std::string_view* keys, std::size_t count, Lease* leases) {
+  return core_->GetMany(keys, count, leases);
+}
+
+bool Cache::Erase(std::string_view key) { return core_->Erase(key); }
+void Cache::Clear() { core_->Clear(); }
+bool Cache::Contains(std::string_view key) const { return core_->Contains(key); }
+bool Cache::Touch(std::string_view key, Hint) { return core_->Touch(key); }
+
+std::size_t Cache::Match(const std::vector<std::string_view>& keys) const {
+  return core_->Match(keys, nullptr);
+}
+
+std::vector<Lease> Cache::GetChain(const std::vector<std::string_view>& keys) {
+  std::vector<Lease> leases;
+  core_->Match(keys, &leases);
+  return leases;
+}
+
+void Cache::Submit(Operation* operations, std::size_t count, Duration within, Completion done) {
+  Batch::Submit(core_, operations, count, within, std::move(done));
+}
+
+Applied Cache::Apply(std::optional<double> pressure) { return core_->Apply(pressure); }
+Reclaimed Cache::Reclaim(Bytes bytes, Duration within) { return core_->Reclaim(bytes, within); }
+
+std::size_t Cache::size() const { return core_->engine().store().entries(); }
+Tokens Cache::total_tokens() const { return core_->engine().store().tokens(); }
+Level Cache::level() const { return core_->engine().level(); }
+Mode Cache::mode() const { return ModeOf(level()); }
+
+std::optional<double> Cache::pressure() const {
+  std::optional<double> pressure;
+  RunOn(core_->strand(), [&] { pressure = core_->engine().pressure(); });
+  return pressure;
+}
+
+bool Cache::is_blocked() const { return core_->engine().is_blocked(); }
+Stats Cache::stats() const { return core_->stats(); }
+std::string Cache::Explain(std::string_view key) const { return core_->Explain(key); }
+
+std::vector<std::string> Cache::LeavingOrder() const {
+  std::vector<std::string> order;
+  RunOn(core_->strand(), [&] { order = core_->engine().LeavingOrder(); });
+  return order;
+}
+
+void Cache::ForEach(const std::function<void(const EntryInfo&)>& visit) const {
+  core_->ForEach(visit);
+}
+
+}  // namespace spillway

@@ -1,0 +1,56 @@
+// The Journal says what left and why, exactly once each: to the listener, to
+// the counters, and into a ring of the latest departures that `explain` reads.
+// Strand only, except the counters' readers.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "spillway/event.h"
+#include "spillway/stats.h"
+
+namespace spillway {
+
+class Journal {
+ public:
+  // What is remembered of a departed key: enough to say why, not the key.
+  struct Trace {
+    std::uint64_t hash = 0;
+    TimePoint at;
+    std::uint64_t generation = 0;
+    Bytes bytes = 0;
+    Tokens tokens = 0;
+    double pressure = 0;
+    Action action = Action::kDestroy;
+    Reason reason = Reason::kErased;
+    Level level = Level::kRelaxed;
+  };
+  static constexpr std::size_t kTraces = 1 << 16;
+
+  explicit Journal(std::function<void(const Event&)> listener) : listener_(std::move(listener)) {}
+
+  void Removed(const Event& event, std::uint64_t hash, double pressure);
+  // The newest departure of a key with that hash.
+  std::optional<Trace> Find(std::uint64_t hash) const;
+
+  // While set, departures are also appended here.
+  void Collect(std::vector<Departure>* into) { collect_ = into; }
+
+  void CountInto(Stats* stats) const;
+
+ private:
+  const std::function<void(const Event&)> listener_;
+  std::vector<Departure>* collect_ = nullptr;
+  std::vector<Trace> traces_;  // A ring once it has kTraces.
+  std::uint64_t written_ = 0;
+  std::array<std::uint64_t, kReasons> by_reason_{};
+  std::array<Bytes, kReasons> bytes_by_reason_{};
+  std::array<std::uint64_t, kActions> by_action_{};
+};
+
+}  // namespace spillway
