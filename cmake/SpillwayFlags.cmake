@@ -38,7 +38,9 @@ target_compile_options(spillway_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
   $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>
   $<$<COMPILE_LANGUAGE:CXX>:-Wextra-semi>
-  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>
+  # libstdc++ 12's own stable_sort uses what it calls deprecated.
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>)
 if(SPILLWAY_WERROR)
   target_compile_options(spillway_flags INTERFACE -Werror)
 endif()

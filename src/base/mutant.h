@@ -16,6 +16,7 @@ enum class Mutant : std::uint8_t {
   kCapacityIgnored,      // Room is not made before a set.
   kFreedTwiceInAccount,  // A departure is subtracted twice.
   kLedgerOverCommit,     // The card hands out more than it has.
+  kBudgetForgetsReserved,  // Sets under way do not count against the budget.
   // 2: leases
   kEvictsLeased,        // A plan ignores the lease.
   kReplaceFreesLeased,  // Setting a leased key frees the old bytes at once.
@@ -25,9 +26,12 @@ enum class Mutant : std::uint8_t {
   kKeyNotCompared,       // Equal hashes count as equal keys.
   kRemovalUnlogged,      // An eviction leaves no event.
   kRemovalLoggedTwice,
+  kMatchIgnoresGeneration,  // A chain goes on behind a replaced parent.
   // 4: failed operations
   kVisibleBeforeCommit,  // A reservation can be read before it is whole.
   kFailedSetErasesOld,   // A refused set removes the generation before it.
+  kLateCommit,           // A set whose time is over is committed all the same.
+  kTornCopy,             // Only the first fragment of a value arrives.
   // 5: one owner
   kChunkLeak,
   kDoubleFreeSlot,
@@ -37,6 +41,8 @@ enum class Mutant : std::uint8_t {
   kSkipsOneLevelOnly,  // Upwards by one level per sample.
   kUnknownIsZero,      // A failed reading counts as no pressure.
   kEmergencyAdmits,
+  kUnknownGrows,        // The tier grows while pressure is unknown.
+  kStaleSampleTrusted,  // The age of the last sample is not looked at.
   // 7: who leaves
   kRelaxedEvicts,
   kIdleLimitIgnored,     // NORMAL takes entries idle for less than its limit.
@@ -45,13 +51,17 @@ enum class Mutant : std::uint8_t {
   kOrderReversed,
   kReliefOvershoots,  // A plan does not stop at its target.
   kRoomTakesTooMuch,
+  kReserveIgnored,
+  kUseNotStamped,  // A hit does not count as a use.
   // 8: liveness
   kWaiterForgotten,  // An operation's completion is lost.
   kNeverLeavesEmergency,
+  kReaperSleeps,  // Of all dead generations only the first is reaped.
   // 9: after a crash
   kDeadShareKept,
   // 10: determinism
-  kOrderByAddress,  // Ties are broken by something that differs per run.
+  kOrderByAddress,    // Ties are broken by something that differs per run.
+  kGenerationsGoOn,   // Generations are numbered across caches.
   kCount
 };
 

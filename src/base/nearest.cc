@@ -1,10 +1,10 @@
 #include "base/nearest.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 #include <vector>
+
+#include <fmt/format.h>
 
 namespace spillway {
 namespace {

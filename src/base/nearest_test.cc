@@ -1,8 +1,8 @@
 #include "base/nearest.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
+
+#include <gtest/gtest.h>
 
 namespace spillway {
 namespace {

@@ -1,7 +1,5 @@
 #include "base/parse.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -10,6 +8,8 @@
 #include <limits>
 #include <optional>
 #include <span>
+
+#include <fmt/format.h>
 
 namespace spillway {
 namespace {
@@ -39,9 +39,8 @@ constexpr std::array<Unit, 7> kTimeUnits{{{"ns", 1},
                                           {"d", 86'400'000'000'000}}};
 
 bool EqualIgnoringCase(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) {
-    return std::tolower(x) == std::tolower(y);
-  });
+  return std::ranges::equal(
+      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -77,14 +76,14 @@ std::optional<Decimal> TakeDecimal(std::string_view& text) {
 }
 
 // number * scale, rounded down; empty when it does not fit in `max`.
-std::optional<std::uint64_t> Scaled(const Decimal& number, std::uint64_t scale,
-                                    std::uint64_t max) {
+std::optional<std::uint64_t> Scaled(const Decimal& number, std::uint64_t scale, std::uint64_t max) {
   if (number.whole > max / scale) return std::nullopt;
   const std::uint64_t whole = number.whole * scale;
   // Split once more, so that fraction * scale stays below 2^64 for a day in
   // nanoseconds (8.6e13) times 10^6 digits' worth.
-  const std::uint64_t part = number.fraction * (scale / number.fraction_scale) +
-                             number.fraction * (scale % number.fraction_scale) / number.fraction_scale;
+  const std::uint64_t part =
+      number.fraction * (scale / number.fraction_scale) +
+      number.fraction * (scale % number.fraction_scale) / number.fraction_scale;
   if (part > max - whole) return std::nullopt;
   return whole + part;
 }

@@ -1,8 +1,8 @@
 #include "base/parse.h"
 
-#include <gtest/gtest.h>
-
 #include <chrono>
+
+#include <gtest/gtest.h>
 
 namespace spillway {
 namespace {
@@ -35,8 +35,9 @@ TEST(ParseBytes, RefusesWhatIsNotASizeAndSaysWhy) {
     EXPECT_EQ(result.error().code, Code::kInvalidArgument);
     EXPECT_NE(result.error().message.find(bad), std::string::npos) << result.error().message;
   }
-  EXPECT_EQ(ParseBytes("4G").error().message,
-            "\"4G\" is not a size: the unit \"G\" is none of B, KiB, MiB, GiB, TiB, kB, MB, GB or TB");
+  EXPECT_EQ(
+      ParseBytes("4G").error().message,
+      "\"4G\" is not a size: the unit \"G\" is none of B, KiB, MiB, GiB, TiB, kB, MB, GB or TB");
 }
 
 TEST(ParseDuration, ReadsWhatPeopleWrite) {

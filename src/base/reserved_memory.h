@@ -1,4 +1,5 @@
-// Address space now, zeroed memory as it is touched.
+// Address space now, zeroed memory as it is touched: small pages for the first
+// 128 KiB, large ones (where the kernel gives them) beyond.
 #pragma once
 
 #include <cstddef>

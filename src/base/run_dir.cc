@@ -1,6 +1,5 @@
 #include "base/run_dir.h"
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,13 +9,15 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
 namespace spillway {
 namespace {
 
 // Empty: the directory is ours to use. Else why it is not.
 std::string WhyNot(const std::string& path, bool must_be_ours) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return std::strerror(errno);
-  struct stat facts {};
+  struct stat facts{};
   if (::lstat(path.c_str(), &facts) != 0) return std::strerror(errno);
   if (must_be_ours) {
     // In /tmp anybody may have made it first: no links, no strangers.

@@ -1,12 +1,13 @@
 #include "base/run_dir.h"
 
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include <gtest/gtest.h>
 
 namespace spillway {
 namespace {
@@ -36,7 +37,7 @@ TEST_F(RunDirTest, TheNamedOneIsMadeForItsOwnerOnly) {
   const std::string wanted = scratch_ + "/run";
   ::setenv("SPILLWAY_RUN_DIR", wanted.c_str(), 1);
   EXPECT_EQ(RunDir().value(), wanted);
-  struct stat facts {};
+  struct stat facts{};
   ASSERT_EQ(::stat(wanted.c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777U, 0700U);
   EXPECT_EQ(RunDir().value(), wanted);  // And again, now that it exists.

@@ -22,6 +22,12 @@ class FactReader {
   virtual ~FactReader() = default;
   // False: that entry is no longer there.
   virtual bool Read(EntryId id, Facts* facts) const = 0;
+  // A hint that `id` will be read soon or, with `next`, before almost all
+  // others. It may be gone.
+  virtual void Prefetch(EntryId id, bool next) const {
+    static_cast<void>(id);
+    static_cast<void>(next);
+  }
 };
 
 }  // namespace spillway

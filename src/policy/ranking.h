@@ -1,14 +1,21 @@
-// A Ranking keeps entries in a heap by a key that only grows with use: last
-// use, minus tokens per access, ... Because a hit tells nobody, keys in the
-// heap may be too small, never too large. So the top is looked at again before
-// it is believed, and sifted down if it has been used since: what Next returns
-// is exactly the least, at the cost of one look per entry used meanwhile.
+// A Ranking keeps entries by a key that only grows with use: last use, minus
+// tokens per access, ... Because a hit tells nobody, keys kept here may be too
+// small, never too large. So the least is looked at again before it is
+// believed, and put back with its new key if it has been used since: what Next
+// returns is exactly the least, at the cost of one look per entry used
+// meanwhile.
+//
+// Most entries are nowhere near leaving, and keeping those in order would cost
+// every set and every use. So only the nearest stand in a heap; the far ones
+// lie as they came, and one pass over them brings up the next nearest when the
+// heap is empty: a few nanoseconds per entry, once per sixteenth of them.
 //
 // Invariants
 //   1. A live leaf is queued exactly once, unless Next has taken it out.
 //   2. queued_[slot] is the tag of the node of that slot that counts, 0: none.
-//   3. Nodes of entries that left or have children stay until they reach the
-//      top or half the heap is such leftovers; then they are thrown away.
+//   3. No node in near_ is after border_, every node in far_ is.
+//   4. Nodes of entries that left or have children stay until somebody meets
+//      them or half of all nodes are such leftovers; then they are thrown away.
 #pragma once
 
 #include <cstdint>
@@ -49,17 +56,30 @@ class Ranking {
     return a.key != b.key ? a.key < b.key : a.place < b.place;
   }
   bool Counts(EntryId id) const { return id.slot < queued_.size() && queued_[id.slot] == id.tag; }
-  void Push(Node node);
+  void Put(const Node& node);
+
+  // The heap of near ones.
+  void Push(const Node& node);
   void PopTop();
   void SiftDown(std::size_t at, Node node);
-  // Reads every node anew, drops the dead, and makes a heap of the rest.
-  void Rebuild();
+  void MoveTo(std::size_t at, const Node& node);
+
+  // Moves the border up, so that near_ has some of far_, if there is any.
+  void BringNear();
+  // A node that about `count` of far_ are not after; it is one of them.
+  Node NewBorder(std::size_t count) const;
+  // Reads every node anew and puts all of them far.
+  void Refresh();
+  void DropLeftovers();
 
   const KeyOf key_of_;
   const FactReader* const reader_;
-  std::vector<Node> heap_;  // Four children a node: half the cache lines of two.
+  std::vector<Node> near_;  // Four children a node: half the cache lines of two.
+  std::vector<Node> far_;   // In no order.
+  Node border_{std::numeric_limits<std::int64_t>::min(), 0, {}};
   std::vector<std::uint32_t> queued_;
   std::size_t leftovers_ = 0;
+  std::size_t used_since_ = 0;  // Nodes met with too small a key since the last refresh.
 };
 
 // Keys. `place` breaks ties, so equal entries leave as they came.

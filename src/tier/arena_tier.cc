@@ -1,10 +1,10 @@
 #include "tier/arena_tier.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <cassert>
+
+#include <fmt/format.h>
 
 #include "base/parse.h"
 

@@ -26,10 +26,10 @@ struct ArenaTierOptions {
   // to whole chunks. So slack (size classes, holes) can make Allocate answer
   // NoMemory before `capacity` bytes are allocated; a single block of all of
   // `capacity` fits an empty tier on an otherwise free card.
-  std::optional<Bytes> capacity;
+  std::optional<Bytes> capacity = {};
   // Keeps one empty chunk for the next block, instead of returning it at once.
   // Empty: on a private card, where nobody waits for it.
-  std::optional<bool> keep_one_empty;
+  std::optional<bool> keep_one_empty = {};
 };
 
 class ArenaTier final : public Tier {

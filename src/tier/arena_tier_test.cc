@@ -1,8 +1,8 @@
 #include "tier/arena_tier.h"
 
-#include <gtest/gtest.h>
-
 #include <random>
+
+#include <gtest/gtest.h>
 
 #include "device/cpu/cpu_device.h"
 #include "device/testing/fake_device.h"

@@ -1,9 +1,9 @@
 #include "tier/bit_tree.h"
 
-#include <gtest/gtest.h>
-
 #include <random>
 #include <set>
+
+#include <gtest/gtest.h>
 
 namespace spillway {
 namespace {

@@ -1,8 +1,8 @@
 #include "tier/chunk_arena.h"
 
-#include <fmt/format.h>
-
 #include <cassert>
+
+#include <fmt/format.h>
 
 #include "base/mutant.h"
 #include "base/parse.h"
@@ -46,9 +46,8 @@ Result<Bytes> ChunkArena::Take(Bytes bytes, Bytes align) {
   for (;;) {
     const std::optional<Placement> place = extents_.Find(bytes, align, spare_);
     if (!place) {
-      return Error{Code::kNoMemory,
-                   fmt::format("no {} of addresses in a row are left on {}", FormatBytes(bytes),
-                               device_->name())};
+      return Error{Code::kNoMemory, fmt::format("no {} of addresses in a row are left on {}",
+                                                FormatBytes(bytes), device_->name())};
     }
     const Status mapped = MapAll(place->fresh);
     if (mapped) {

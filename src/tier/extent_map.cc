@@ -53,13 +53,15 @@ void ExtentMap::Add(const Span& span) {
   if (span.begin == span.end) return;
   spans_.emplace(span.begin, span.end);
   if (WholeChunks(span).count > 0) open_.emplace(span.begin, span.end);
-  ForEachHole(span, [this](const Span& hole) { holes_.emplace(hole.end - hole.begin, hole.begin); });
+  ForEachHole(span,
+              [this](const Span& hole) { holes_.emplace(hole.end - hole.begin, hole.begin); });
 }
 
 void ExtentMap::Remove(const Span& span) {
   spans_.erase(span.begin);
   open_.erase(span.begin);
-  ForEachHole(span, [this](const Span& hole) { holes_.erase({hole.end - hole.begin, hole.begin}); });
+  ForEachHole(span,
+              [this](const Span& hole) { holes_.erase({hole.end - hole.begin, hole.begin}); });
 }
 
 std::optional<Placement> ExtentMap::Find(Bytes bytes, Bytes align,
@@ -112,8 +114,8 @@ std::optional<Placement> ExtentMap::FindFresh(Bytes bytes, Bytes align,
     const Bytes first = whole.first * chunk_bytes_;
     const Bytes excess = bytes % chunk_bytes_;
     consider(first - std::min(excess, first - begin));
-    consider(first);      // The aligned ones.
-    consider(begin);      // Both holes and all between,
+    consider(first);        // The aligned ones.
+    consider(begin);        // Both holes and all between,
     consider(end - bytes);  // or the hole behind.
     if (spare && whole.Contains(*spare)) consider(*spare * chunk_bytes_);
     if (best && (best_cost == 0 || (!spare && best_cost == 1 && bytes <= chunk_bytes_))) break;

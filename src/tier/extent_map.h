@@ -80,9 +80,9 @@ class ExtentMap {
   const Bytes range_;
   const Bytes chunk_bytes_;
   const Bytes granule_;
-  std::map<Bytes, Bytes> spans_;              // Begin to end.
-  std::map<Bytes, Bytes> open_;               // Those that cover a whole chunk.
-  std::set<std::pair<Bytes, Bytes>> holes_;   // Length and begin.
+  std::map<Bytes, Bytes> spans_;             // Begin to end.
+  std::map<Bytes, Bytes> open_;              // Those that cover a whole chunk.
+  std::set<std::pair<Bytes, Bytes>> holes_;  // Length and begin.
 };
 
 }  // namespace spillway

@@ -1,10 +1,10 @@
 #include "tier/extent_map.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <random>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace spillway {
 namespace {
@@ -40,11 +40,11 @@ TEST_F(ExtentMapTest, MappedChunksAreFilledBeforeNewOnesAreTaken) {
 }
 
 TEST_F(ExtentMapTest, TheSmallestHoleThatFitsIsTaken) {
-  Place(256);                          // 0
-  const Bytes small = Place(128).at;   // 256
+  Place(256);                         // 0
+  const Bytes small = Place(128).at;  // 256
   Place(64);
-  const Bytes large = Place(256).at;   // 448
-  Place(320);                          // The chunk is full.
+  const Bytes large = Place(256).at;  // 448
+  Place(320);                         // The chunk is full.
   map_.Give(large, 256);
   map_.Give(small, 128);
   EXPECT_EQ(Place(128).at, small);
@@ -133,7 +133,8 @@ TEST_F(ExtentMapTest, AgreesWithANaiveMapOfGranules) {
       std::swap(blocks[random() % blocks.size()], blocks.back());
       const Block gone = blocks.back();
       blocks.pop_back();
-      for (Bytes g = gone.at / kGranule; g < (gone.at + gone.bytes) / kGranule; ++g) used[g] = false;
+      for (Bytes g = gone.at / kGranule; g < (gone.at + gone.bytes) / kGranule; ++g)
+        used[g] = false;
       changed = map_.Give(gone.at, gone.bytes);
     }
     // Exactly the chunks named have changed between needed and not.

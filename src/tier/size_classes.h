@@ -20,9 +20,9 @@ inline constexpr std::size_t kSizeClasses = 60;
 // The class of a block of 1 to kSmallBlockMax bytes.
 constexpr std::size_t SizeClassOf(Bytes bytes) {
   if (bytes <= 16) return bytes <= 8 ? 0 : 1;
-  if (bytes <= 64) return (bytes + 15) / 16;         // 2, 3, 4: 32, 48, 64.
-  if (bytes <= 512) return 3 + (bytes + 63) / 64;    // 5 to 11: 128 to 512.
-  const auto octave = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 1;  // 9: up to 1024.
+  if (bytes <= 64) return (bytes + 15) / 16;       // 2, 3, 4: 32, 48, 64.
+  if (bytes <= 512) return 3 + (bytes + 63) / 64;  // 5 to 11: 128 to 512.
+  const auto octave = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 1;    // 9: up to 1024.
   const auto eighth = static_cast<std::size_t>((bytes - 1) >> (octave - 3)) - 7;  // 1 to 8.
   return 11 + (octave - 9) * 8 + eighth;
 }

@@ -4,13 +4,13 @@
 // slab that has room, so that the high ones empty and can be returned.
 //
 // 1. A slab stands in the table while it has a used slot, and only then.
-// 2. A slab with a free slot is its class's `lowest` or in `others`; all of
-//    `others` lie higher than `lowest`. A full one is in neither.
+// 2. A slab with a free slot is its class's `lowest`, its `second` or in
+//    `others`, in order of address; a full one is in none. `second` is null
+//    only when `others` is empty, `lowest` only when `second` is null.
 // 3. A slab begins at a multiple of its size: a block's address and size class
 //    say which slab it is in.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cassert>
@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/mutant.h"
@@ -54,7 +55,7 @@ class SlabPool {
   static constexpr std::size_t kWords = 8;
   static constexpr std::size_t kSlotsMax = 64 * kWords;
 
-  // 88 bytes; a slab has at least 8 slots, most have 64 to 512.
+  // 80 bytes; a slab has at least 8 slots, most have 64 to 512.
   struct Slab {
     std::uint64_t free[kWords] = {};  // A bit per slot.
     Bytes begin = 0;
@@ -62,18 +63,18 @@ class SlabPool {
     std::uint8_t words_with_free = 0;  // A bit per word of `free`.
     bool mutant_listed_twice = false;
   };
+  static_assert(sizeof(Slab) == 80);
   struct SizeClass {
     Bytes block_bytes = 0;
     Bytes slab_bytes = 0;
-    std::uint64_t inverse = 0;    // Of block_bytes, times 2^32, rounded up.
-    std::uint32_t slots = 0;      // Per slab.
-    Slab* lowest = nullptr;       // Of those with a free slot.
-    BitTree others;               // By begin / slab_bytes; made with the first slab.
+    std::uint64_t inverse = 0;  // Of block_bytes, times 2^32, rounded up.
+    std::uint32_t slots = 0;    // Per slab.
+    Slab* lowest = nullptr;
+    Slab* second = nullptr;
+    BitTree others;  // By begin / slab_bytes; made with the first slab.
   };
 
-  Slab*& At(Bytes begin) {
-    return table_[begin / chunk_bytes_][begin % chunk_bytes_ / unit_];
-  }
+  Slab*& At(Bytes begin) { return table_[begin / chunk_bytes_][begin % chunk_bytes_ / unit_]; }
   // It has a free slot from now on; it has none any more, or goes.
   void Enlist(SizeClass& in, Slab* slab);
   void Delist(SizeClass& in, Slab* slab);
@@ -108,29 +109,34 @@ inline Bytes SlabPool::TryAllocate(std::size_t size_class) {
   return at;
 }
 
+// A full cache frees one block and takes one, and has one slab that is not full
+// besides: neither touches `others`.
 inline void SlabPool::Enlist(SizeClass& in, Slab* slab) {
-  // A full cache frees one and takes one: the set is not even looked at.
   if (in.lowest == nullptr) {
     in.lowest = slab;
     return;
   }
-  Slab* const higher = std::max(in.lowest, slab, [](const Slab* a, const Slab* b) {
-    return a->begin < b->begin;
-  });
-  in.lowest = in.lowest == higher ? slab : in.lowest;
-  in.others.Insert(higher->begin / in.slab_bytes);
+  if (slab->begin < in.lowest->begin) std::swap(slab, in.lowest);
+  if (in.second == nullptr) {
+    in.second = slab;
+    return;
+  }
+  if (slab->begin < in.second->begin) std::swap(slab, in.second);
+  in.others.Insert(slab->begin / in.slab_bytes);
 }
 
 inline void SlabPool::Delist(SizeClass& in, Slab* slab) {
-  if (in.lowest != slab) {
+  if (slab == in.lowest) {
+    in.lowest = in.second;
+  } else if (slab != in.second) {
     in.others.Erase(slab->begin / in.slab_bytes);
     return;
   }
-  const std::uint64_t first = in.others.First();
-  in.lowest = nullptr;
-  if (first == BitTree::kNone) return;
-  in.others.Erase(first);
-  in.lowest = At(first * in.slab_bytes);
+  in.second = nullptr;
+  const std::uint64_t next = in.others.First();
+  if (next == BitTree::kNone) return;
+  in.others.Erase(next);
+  in.second = At(next * in.slab_bytes);
 }
 
 inline void SlabPool::Free(std::size_t size_class, Bytes at) {

@@ -1,10 +1,10 @@
 #include "tier/virtual_tier.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cassert>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/parse.h"
 
@@ -23,10 +23,10 @@ VirtualTier::VirtualTier(Bytes capacity, std::string name)
 
 Result<std::byte*> VirtualTier::Allocate(Bytes bytes) {
   if (bytes > capacity_ - allocated_) {
-    return Error{Code::kNoMemory, fmt::format("tier \"{}\" is full: {} wanted, {} of {} left", name_,
-                                              FormatBytes(bytes),
-                                              FormatBytes(capacity_ - allocated_),
-                                              FormatBytes(capacity_))};
+    return Error{
+        Code::kNoMemory,
+        fmt::format("tier \"{}\" is full: {} wanted, {} of {} left", name_, FormatBytes(bytes),
+                    FormatBytes(capacity_ - allocated_), FormatBytes(capacity_))};
   }
   const std::uintptr_t at = next_;
   // An absurd block of an unlimited tier must not lead the addresses around.

@@ -1,6 +1,5 @@
 #include "device/cpu/card.h"
 
-#include <fmt/format.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -8,6 +7,8 @@
 #include <mutex>
 #include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "base/run_dir.h"
 #include "device/cpu/machine_memory.h"
@@ -73,18 +74,14 @@ namespace {
 Status CheckName(std::string_view name) {
   constexpr std::size_t kNameMax = 64;
   const bool fits = std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '.' || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
   });
   if (fits && name.size() <= kNameMax && !name.starts_with('.')) return {};
   return Error{Code::kInvalidArgument,
                fmt::format("\"{}\" cannot name a card: use 1 to {} of a-z A-Z 0-9 . _ -, not "
                            "beginning with a point",
                            name.substr(0, kNameMax), kNameMax)};
-}
-
-std::int64_t SteadyNow() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
 }  // namespace
@@ -97,7 +94,11 @@ Bytes DefaultCardBytes() {
   return available ? std::max(kMiB, *available / kShare) : kWhenUnknown;
 }
 
-Card::Card(const CardOptions& options) : name_(options.name), reap_period_(options.reap_period) {}
+Card::Card(const CardOptions& options)
+    : name_(options.name),
+      reap_period_(options.reap_period),
+      clock_(options.clock == nullptr ? SystemClock() : options.clock),
+      reaped_at_(clock_->Now()) {}
 
 Result<std::unique_ptr<Card>> Card::Open(const CardOptions& options) {
   if (Status named = CheckName(options.name); !named) return named.error();
@@ -142,9 +143,9 @@ Card::~Card() {
 
 Reading Card::Read() {
   if (shared()) {
-    const std::int64_t now = SteadyNow();
-    std::int64_t last = reaped_at_.load(std::memory_order_relaxed);
-    if (now - last >= reap_period_.count() &&
+    const TimePoint now = clock_->Now();
+    TimePoint last = reaped_at_.load(std::memory_order_relaxed);
+    if (now - last >= reap_period_ &&
         reaped_at_.compare_exchange_strong(last, now, std::memory_order_relaxed)) {
       ledger_->TryReap();
     }

@@ -9,13 +9,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "device/cpu/card_file.h"
 #include "device/cpu/ledger.h"
+#include "spillway/clock.h"
 #include "spillway/pressure.h"
 #include "spillway/result.h"
 #include "spillway/units.h"
@@ -24,14 +24,15 @@ namespace spillway {
 
 struct CardOptions {
   // 1 to 64 of a-z A-Z 0-9 . _ - (not first: .). Empty: a private card.
-  std::string name;
+  std::string name = {};
   // Empty: what the card has, or for a new one DefaultCardBytes().
-  std::optional<Bytes> total;
+  std::optional<Bytes> total = {};
   // Readings look for dead neighbours at most this often; Take always does
   // before it refuses.
   Duration reap_period = std::chrono::milliseconds(50);
   // Longest wait for a process that holds the ledger's lock.
   Duration lock_wait = std::chrono::seconds(1);
+  std::shared_ptr<Clock> clock = nullptr;  // Empty: the machine's.
 };
 
 // An eighth of the memory available on this machine, or in this container.
@@ -66,10 +67,11 @@ class Card {
 
   const std::string name_;
   const Duration reap_period_;
+  const std::shared_ptr<Clock> clock_;
   std::unique_ptr<CardFile> file_;         // Shared cards.
   std::unique_ptr<PrivateWorld> private_;  // Private ones.
   std::unique_ptr<Ledger> ledger_;
-  std::atomic<std::int64_t> reaped_at_{0};  // Nanoseconds of the steady clock.
+  std::atomic<TimePoint> reaped_at_;
 };
 
 }  // namespace spillway

@@ -1,7 +1,6 @@
 #include "device/cpu/card_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -13,6 +12,8 @@
 #include <cstring>
 #include <thread>
 
+#include <fmt/format.h>
+
 namespace spillway {
 namespace {
 
@@ -21,7 +22,7 @@ constexpr long kLockByte = 1L << 20;
 constexpr long kFirstSlotByte = kLockByte + 1;
 
 struct flock OneByte(short type, long at) {
-  struct flock range {};
+  struct flock range{};
   range.l_type = type;
   range.l_whence = SEEK_SET;
   range.l_start = at;
@@ -83,8 +84,8 @@ Result<bool> CardFile::Prepare() {
   // would hold the parent's locks by the mapping it inherits.
   const int content = OpenFile(path_);
   if (content < 0) return SystemError("open", path_, errno);
-  struct stat locked {};
-  struct stat there {};
+  struct stat locked{};
+  struct stat there{};
   Status ready;
   const bool known = ::fstat(fd_, &locked) == 0 && ::fstat(content, &there) == 0;
   const bool same = known && locked.st_ino == there.st_ino && locked.st_dev == there.st_dev;
@@ -143,16 +144,16 @@ bool CardFile::SetLock(short type, long at) {
 
 Status CardFile::Lock() {
   threads_.lock();
-  // The owner holds it for microseconds: yield first, then sleep a little. The
-  // kernel's own wait has no deadline, and an owner may be stopped (Ctrl-Z).
+  // The owner holds it for microseconds: yield first, then nap. The kernel's
+  // own wait has no deadline, and an owner may be stopped (Ctrl-Z).
   constexpr int kYields = 64;
   constexpr auto kNap = std::chrono::microseconds(200);
-  const auto deadline = std::chrono::steady_clock::now() + lock_wait_;
-  for (int tries = 0;; ++tries) {
+  const Duration::rep naps = lock_wait_ / kNap;
+  for (Duration::rep tries = 0;; ++tries) {
     if (SetLock(F_WRLCK, kLockByte)) return {};
     const int number = errno;
     const bool busy = number == EAGAIN || number == EACCES;
-    if (!busy || std::chrono::steady_clock::now() >= deadline) {
+    if (!busy || tries >= kYields + naps) {
       threads_.unlock();
       if (!busy) return SystemError("lock", path_, number);
       return Error{Code::kBusy, fmt::format("card file {} is locked by another process, which may "
@@ -162,7 +163,7 @@ Status CardFile::Lock() {
     if (tries < kYields) {
       ::sched_yield();
     } else {
-      std::this_thread::sleep_for(kNap);
+      std::this_thread::sleep_for(kNap);  // real world: the lock's owner is another process
     }
   }
 }

@@ -1,6 +1,5 @@
 #include "device/cpu/cpu_device.h"
 
-#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -9,6 +8,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "base/parse.h"
 #include "device/host_copy.h"
@@ -72,7 +73,8 @@ Result<std::byte*> CpuDevice::ReserveRange(Bytes bytes) {
   // One chunk more than asked for always holds an aligned range; the edges go
   // back at once.
   const Bytes padded = bytes + chunk_bytes_;
-  void* got = ::mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* got =
+      ::mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return NoMemory("address space", padded, errno);
   auto* start = static_cast<std::byte*>(got);
   const Bytes skip = (0 - reinterpret_cast<std::uintptr_t>(start)) & (chunk_bytes_ - 1);

@@ -15,11 +15,11 @@ namespace spillway {
 
 struct CpuDeviceOptions {
   // Name of a card shared with other processes; empty: a private one.
-  std::string name;
+  std::string name = {};
   // Empty: what the card has, or for a new one an eighth of MemAvailable.
-  std::optional<Bytes> total;
+  std::optional<Bytes> total = {};
   // A power of two of at least 4 KiB. Empty: CpuDevice::ChunkBytesFor(total).
-  std::optional<Bytes> chunk_bytes;
+  std::optional<Bytes> chunk_bytes = {};
 };
 
 class CpuDevice final : public Device {

@@ -1,11 +1,12 @@
 #include "device/cpu/cpu_device.h"
 
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <fstream>
+
+#include <gtest/gtest.h>
 
 #include "device/cpu/card_source.h"
 #include "device/testing/device_contract.h"
@@ -24,7 +25,8 @@ struct NamedCard {
   static std::unique_ptr<Device> Make(Bytes total, Bytes chunk_bytes) {
     static auto* run_dir = new ScratchRunDir;
     (void)run_dir;
-    return CpuDevice::Open({.name = "contract", .total = total, .chunk_bytes = chunk_bytes}).value();
+    return CpuDevice::Open({.name = "contract", .total = total, .chunk_bytes = chunk_bytes})
+        .value();
   }
 };
 using Worlds = ::testing::Types<PrivateCard, NamedCard>;
@@ -105,6 +107,24 @@ TEST(CpuDevice, AMappedChunkAgainIsZeroAndAnUnmappedOneIsOutOfReach) {
   base[5] = std::byte{7};
   device->UnmapChunk(base);
   EXPECT_DEATH(base[5] = std::byte{1}, "");
+  ASSERT_TRUE(device->MapChunk(base));
+  EXPECT_EQ(base[5], std::byte{0});
+  device->UnmapChunk(base);
+  device->ReleaseRange(base, kMiB);
+}
+
+TEST(CpuDevice, APinnedChunksPagesGoBackToo) {
+  const auto device =
+      CpuDevice::Open({.name = "", .total = kMiB, .chunk_bytes = 64 * kKiB}).value();
+  std::byte* base = device->ReserveRange(kMiB).value();
+  ASSERT_TRUE(device->MapChunk(base));
+  if (::mlock(base, 64 * kKiB) != 0) {
+    device->UnmapChunk(base);
+    device->ReleaseRange(base, kMiB);
+    GTEST_SKIP() << "this machine does not let us lock memory";
+  }
+  base[5] = std::byte{7};
+  device->UnmapChunk(base);
   ASSERT_TRUE(device->MapChunk(base));
   EXPECT_EQ(base[5], std::byte{0});
   device->UnmapChunk(base);

@@ -1,9 +1,9 @@
 #include "device/cpu/ledger.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cassert>
+
+#include <fmt/format.h>
 
 #include "base/mutant.h"
 #include "base/parse.h"
@@ -86,8 +86,8 @@ Status Ledger::Take(Bytes bytes) {
   if (bytes > Free()) ReapLocked();
   if (const Bytes free = Free(); bytes > free && !MutantOn(Mutant::kLedgerOverCommit)) {
     return Error{Code::kNoMemory,
-                 fmt::format("{} is full: {} wanted, {} of {} free", card_,
-                             FormatBytes(bytes), FormatBytes(free), FormatBytes(total()))};
+                 fmt::format("{} is full: {} wanted, {} of {} free", card_, FormatBytes(bytes),
+                             FormatBytes(free), FormatBytes(total()))};
   }
   block_->slots[slot_].bytes.fetch_add(bytes, std::memory_order_acq_rel);
   return {};

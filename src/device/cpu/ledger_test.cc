@@ -1,12 +1,13 @@
 #include "device/cpu/ledger.h"
 
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <random>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "device/testing/sim_card.h"
+#include "device/testing/test_seed.h"
 
 namespace spillway {
 namespace {
@@ -142,11 +143,8 @@ TEST(Ledger, ACardInUseKeepsItsTotalAndAnUnusedOneBeginsAnew) {
 
 // Several processes take, give and die at random; a model says what must be.
 TEST(Ledger, HoldsWhateverProcessesDo) {
-  const std::uint64_t seed = ::testing::UnitTest::GetInstance()->random_seed() != 0
-                                 ? static_cast<std::uint64_t>(
-                                       ::testing::UnitTest::GetInstance()->random_seed())
-                                 : 20261115;
-  SCOPED_TRACE("seed (--gtest_random_seed) " + std::to_string(seed));
+  const std::uint64_t seed = testing::TestSeed(20261115);
+  SCOPED_TRACE("SPILLWAY_TEST_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
   SimCard card(kTotal);
   struct Player {

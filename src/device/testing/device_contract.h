@@ -6,13 +6,13 @@
 //   INSTANTIATE_TYPED_TEST_SUITE_P(Mine, DeviceContract, MyWorld);
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <bit>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "device/device.h"
 
@@ -154,8 +154,7 @@ TYPED_TEST_P(DeviceContract, AChunkMappedAgainIsUsableAgain) {
   EXPECT_EQ(this->Free(), this->device_->total());
 }
 
-REGISTER_TYPED_TEST_SUITE_P(DeviceContract, SaysWhatItIs,
-                            RangesAreAlignedToChunksAndTakeNoMemory,
+REGISTER_TYPED_TEST_SUITE_P(DeviceContract, SaysWhatItIs, RangesAreAlignedToChunksAndTakeNoMemory,
                             MappingTakesOneChunkAndUnmappingReturnsIt,
                             AFullCardRefusesAndNothingChanges, FragmentsComeInAndGoOutInOrder,
                             BytesOnTheDeviceMayTravelToTheDevice,

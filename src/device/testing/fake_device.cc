@@ -1,12 +1,13 @@
 #include "device/testing/fake_device.h"
 
-#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "device/host_copy.h"
 
@@ -168,7 +169,9 @@ Bytes FakeDevice::SetForeign(Bytes bytes) {
   return ledger.held();
 }
 
-Bytes FakeDevice::foreign() const { return neighbour_ == nullptr ? 0 : neighbour_->ledger().held(); }
+Bytes FakeDevice::foreign() const {
+  return neighbour_ == nullptr ? 0 : neighbour_->ledger().held();
+}
 
 void FakeDevice::Kill() { process_->Kill(); }
 

@@ -36,16 +36,16 @@ class FakeDevice final : public Device {
   static constexpr std::byte kPoison{0xDB};
 
   struct Counts {
-    std::uint64_t maps = 0;           // Successful ones.
-    std::uint64_t map_failures = 0;   // For whatever reason.
+    std::uint64_t maps = 0;          // Successful ones.
+    std::uint64_t map_failures = 0;  // For whatever reason.
     std::uint64_t unmaps = 0;
     std::uint64_t reads = 0;
     std::uint64_t copies_in = 0;
     std::uint64_t copies_out = 0;
     Bytes bytes_in = 0;
     Bytes bytes_out = 0;
-    Bytes mapped = 0;                 // Now.
-    Bytes mapped_max = 0;             // Ever.
+    Bytes mapped = 0;      // Now.
+    Bytes mapped_max = 0;  // Ever.
   };
 
   explicit FakeDevice(const FakeDeviceOptions& options = {});
@@ -87,7 +87,7 @@ class FakeDevice final : public Device {
   void SetHangs(bool hangs);
   bool hanging() const { return hangs_; }
 
-  // --- what happened ---
+  // --- what happened, asked while nothing is being mapped ---
   Counts counts() const;
   bool IsMapped(const std::byte* at, Bytes bytes) const;
   SimCard& card() { return *card_; }

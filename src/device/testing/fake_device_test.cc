@@ -1,9 +1,9 @@
 #include "device/testing/fake_device.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "device/testing/device_contract.h"
 

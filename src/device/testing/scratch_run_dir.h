@@ -1,12 +1,13 @@
 // A run directory of a test's own, so that its cards meet nobody else's.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <filesystem>
 #include <optional>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace spillway::testing {
 

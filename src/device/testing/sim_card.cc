@@ -40,7 +40,6 @@ void SimCard::Process::Kill() {
 Status SimCard::Process::Lock() {
   if (card_->lock_stuck_) return Error{Code::kBusy, "the card is locked by a stopped process"};
   card_->mutex_.lock();
-  ++card_->locks_;
   return {};
 }
 

@@ -52,7 +52,6 @@ class SimCard {
   Bytes SharesHeld() const;
   // While set, Lock answers Busy, as if a stopped process held it.
   void SetLockStuck(bool stuck) { lock_stuck_ = stuck; }
-  std::uint64_t locks() const { return locks_; }
 
  private:
   const Bytes total_;
@@ -60,7 +59,6 @@ class SimCard {
   std::array<Process*, kLedgerSlots> owners_{};
   std::mutex mutex_;
   std::atomic<bool> lock_stuck_ = false;
-  std::uint64_t locks_ = 0;  // Guarded by mutex_.
 };
 
 }  // namespace spillway::testing

@@ -8,25 +8,19 @@
 //   INSTANTIATE_TYPED_TEST_SUITE_P(Mine, TierContract, MyWorld);
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
+#include "device/testing/test_seed.h"
 #include "tier/tier.h"
 
 namespace spillway::testing {
-
-// The seed of a random test: SPILLWAY_TEST_SEED, else always the same.
-inline std::uint64_t TestSeed(std::uint64_t otherwise) {
-  const char* told = std::getenv("SPILLWAY_TEST_SEED");
-  return told == nullptr ? otherwise : std::strtoull(told, nullptr, 10);
-}
 
 template <typename World>
 class TierContract : public ::testing::Test {
@@ -83,7 +77,7 @@ TYPED_TEST_P(TierContract, AnEmptyTierHasAllocatedNothing) {
 TYPED_TEST_P(TierContract, CountsExactlyTheBytesAskedFor) {
   Bytes sum = 0;
   std::vector<typename TestFixture::Block> blocks;
-  for (const Bytes bytes : {0, 1, 7, 8, 63, 64, 65, 1000, 4096, 100'000}) {
+  for (const Bytes bytes : {0U, 1U, 7U, 8U, 63U, 64U, 65U, 1000U, 4096U, 100'000U}) {
     blocks.push_back(this->Store(std::string(bytes, 'x')));
     sum += bytes;
     EXPECT_EQ(this->tier().allocated(), sum);
@@ -139,8 +133,8 @@ TYPED_TEST_P(TierContract, WhatIsTooLargeIsRefusedAndNothingChanges) {
 TYPED_TEST_P(TierContract, FragmentsBecomeOneValue) {
   const Result<std::byte*> at = this->tier().Allocate(11);
   ASSERT_TRUE(at);
-  this->tier().Write(*at, Source(std::vector<Fragment>{{"hello ", 6, Place::kHost},
-                                                       {"world", 5, Place::kHost}}));
+  this->tier().Write(
+      *at, Source(std::vector<Fragment>{{"hello ", 6, Place::kHost}, {"world", 5, Place::kHost}}));
   this->ExpectIntact({*at, "hello world"});
   this->tier().Free(*at, 11);
 }
