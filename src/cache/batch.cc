@@ -2,19 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "base/later.h"
 #include "base/mutant.h"
 #include "base/printable.h"
 
 namespace spillway {
-
-namespace {
-
-// "For ever" is a time, too.
-TimePoint Later(TimePoint now, Duration within) {
-  return within > TimePoint::max() - now ? TimePoint::max() : now + within;
-}
-
-}  // namespace
 
 void Batch::Submit(std::shared_ptr<Core> core, Operation* operations, std::size_t count,
                    Duration within, Completion done) {
@@ -52,8 +44,8 @@ void Batch::Begin(Operation* operation, Item* item) {
       if (!operation->get.into.fragments().empty()) {
         return Finish(item, core_->GetInto(operation->key, operation->get.into, operation));
       }
-      operation->lease = core_->Get(operation->key);
-      operation->found = static_cast<bool>(operation->lease);
+      operation->lease.Release();
+      operation->found = core_->Get(operation->key, &operation->lease);
       operation->bytes = operation->lease.size();
       return Finish(item, {});
     case Operation::Kind::kTouch:
@@ -101,7 +93,13 @@ void Batch::Copy(Strand::Task* task) {
   auto* item = static_cast<Item*>(task);
   Core& core = *item->batch->core_;
   Store& store = core.engine().store();
-  store.tier()->Write(store.slots().slot(item->slot).data, item->operation->source);
+  const Source& source = item->operation->source;
+  std::byte* data = store.slots().slot(item->slot).data;
+  if (MutantOn(Mutant::kTornCopy) && source.fragments().size() > 1) {
+    store.tier()->Write(data, Source({source.fragments().front()}));
+  } else {
+    store.tier()->Write(data, source);
+  }
   item->run = &Batch::Commit;
   core.strand().Post(item);
 }
@@ -110,7 +108,7 @@ void Batch::Commit(Strand::Task* task) {
   auto* item = static_cast<Item*>(task);
   Batch* batch = item->batch;
   Core& core = *batch->core_;
-  if (batch->TooLate()) {
+  if (batch->TooLate() && !MutantOn(Mutant::kLateCommit)) {
     core.engine().Abort(item->slot);
     return batch->Finish(
         item, Error{Code::kDeadline, fmt::format("set '{}': the time allowed ran out before it "

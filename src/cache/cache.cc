@@ -76,12 +76,6 @@ Status Cache::Set(std::string_view key, const Source& source, const SetOptions& 
   return core_->Set(key, source, options);
 }
 
-Result<std::optional<Lease>> Cache::Get(std::string_view key) {
-  Lease lease = core_->Get(key);
-  if (!lease) return std::optional<Lease>();
-  return std::optional<Lease>(std::move(lease));
-}
-
 Result<std::optional<Lease>> Cache::Get(std::string_view key, const GetOptions& options) {
   if (options.where == Place::kDevice) {
     return Error{Code::kNotResident, "get: the tier is on the cpu device; there is no GPU address"};

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/mutant.h"
 #include "base/printable.h"
 
 namespace spillway {
@@ -36,7 +37,8 @@ Core::Core(const Options& options, Parts parts, std::unique_ptr<Engine> engine)
       total_(parts.total),
       strand_(parts.strand ? std::move(parts.strand) : std::make_unique<CombiningStrand>()),
       executor_(parts.executor ? std::move(parts.executor) : std::make_unique<ThreadExecutor>()),
-      engine_(std::move(engine)) {
+      engine_(std::move(engine)),
+      index_(engine_->store().index()) {
   reap_task_.core = this;
   reap_task_.run = [](Strand::Task* task) { static_cast<ReapTask*>(task)->core->ReapAll(); };
 }
@@ -230,7 +232,8 @@ void Core::HandOverForReaping(Slot* slot) noexcept {
 }
 
 void Core::ReapAll() {
-  reap_posted_.exchange(false);  // An exchange, so as to see what came before the post.
+  // An exchange, so as to see what came before the post.
+  if (!MutantOn(Mutant::kReaperSleeps)) reap_posted_.exchange(false);
   std::uint32_t at = reap_head_.exchange(0);
   while (at != 0) {
     const std::uint32_t next =

@@ -55,8 +55,8 @@ class Core : public std::enable_shared_from_this<Core> {
   void Stop();
 
   Status Set(std::string_view key, const Source& source, const SetOptions& options);
-  // A miss is an empty lease.
-  Lease Get(std::string_view key);
+  // False: a miss, and `lease`, which must be empty, stays so.
+  bool Get(std::string_view key, Lease* lease);
   Status GetInto(std::string_view key, const Sink& sink, Operation* operation);
   std::size_t GetMany(const std::string_view* keys, std::size_t count, Lease* leases);
   bool Erase(std::string_view key);
@@ -134,9 +134,11 @@ class Core : public std::enable_shared_from_this<Core> {
   Core(const Options& options, Parts parts, std::unique_ptr<Engine> engine);
 
   Slot* Find(std::uint64_t hash, std::string_view key, Index::Use use);
-  Lease LeaseOf(Slot* slot, std::string_view key);
+  // What Get does with what Find found, which may be null.
+  bool Lend(Slot* slot, TimePoint tick, Lease* lease);
+  bool Miss(Slot* expired);
   bool Expired(Slot* slot) const;
-  void Stamp(Slot* slot) const;
+  static void Stamp(Slot* slot, TimePoint tick);
   void CountMiss();
   // From any thread: the strand will free it.
   void HandOverForReaping(Slot* slot) noexcept;
@@ -151,6 +153,7 @@ class Core : public std::enable_shared_from_this<Core> {
   const std::unique_ptr<Strand> strand_;
   const std::unique_ptr<Executor> executor_;
   const std::unique_ptr<Engine> engine_;
+  const Index& index_;  // The engine's: a hit has no time to ask its way there.
 
   struct ReapTask : Strand::Task {
     Core* core;

@@ -144,11 +144,10 @@ void Engine::Commit(std::uint32_t reservation, TimePoint now) {
     store_->Abort(reservation);
     return;
   }
-  // The new generation is found from here on; the old one leaves after it, so
-  // that a reader meets one of the two and never a gap.
-  const std::uint64_t place = old == kNoSlot ? 0 : store_->slots().record(old).place;
-  const EntryId id = store_->Commit(reservation, place, now);
-  if (old != kNoSlot) RemoveEvenIfLeased(old, {Action::kDestroy, Reason::kReplaced, {}}, now);
+  // One step from the old generation to the new: a reader meets one of the two
+  // and never a gap. Only then the old one leaves.
+  const EntryId id = store_->Commit(reservation, old, now);
+  if (old != kNoSlot) RemoveHidden(old, {Action::kDestroy, Reason::kReplaced, {}}, now);
   ++sets_;
   NoteMoves(now);
   Enter(id.slot);
@@ -211,6 +210,10 @@ bool Engine::RemoveUnlessLeased(std::uint32_t slot, const Why& why, TimePoint no
 
 void Engine::RemoveEvenIfLeased(std::uint32_t slot, const Why& why, TimePoint now) {
   store_->Hide(slot);
+  RemoveHidden(slot, why, now);
+}
+
+void Engine::RemoveHidden(std::uint32_t slot, const Why& why, TimePoint now) {
   const bool owned = store_->slots().slot(slot).word.Kill();
   Remove(slot, owned || MutantOn(Mutant::kReplaceFreesLeased), why, now);
 }
@@ -281,6 +284,7 @@ void Engine::ExpectSamplesEvery(Duration period, TimePoint now) {
 
 void Engine::CheckSampleAge(TimePoint now) {
   if (sample_period_ == Duration::zero() || gauge_.unknown()) return;
+  if (MutantOn(Mutant::kStaleSampleTrusted)) return;
   if (now - sampled_at_ > 3 * sample_period_) Sample(std::nullopt, 0, now);
 }
 

@@ -122,6 +122,7 @@ class Engine {
   void Log(std::uint32_t slot, const Why& why, TimePoint now);
   bool RemoveUnlessLeased(std::uint32_t slot, const Why& why, TimePoint now);
   void RemoveEvenIfLeased(std::uint32_t slot, const Why& why, TimePoint now);
+  void RemoveHidden(std::uint32_t slot, const Why& why, TimePoint now);
 
   // `slot` may leave from now on.
   void Enter(std::uint32_t slot);

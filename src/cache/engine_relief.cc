@@ -57,17 +57,17 @@ Engine::Progress Engine::RunStage(const Stage& stage, TimePoint now,
       progress = Progress::kNothingLeft;
       break;
     }
+    const Why why{stage.action, stage.reason,
+                  stage.by_last_use ? std::string_view("lru") : policy_.order->name(ranked_at)};
     if (stage.action == Action::kDemote) {
       // No tier below: the mark of preset seed. The entry stays readable.
       put_back_.push_back(*id);
       Record& record = store_->slots().record(id->slot);
       const bool marked = std::atomic_ref(record.offloaded).exchange(true);
-      if (!marked) Log(id->slot, {stage.action, stage.reason, OrderName()}, now);
+      if (!marked) Log(id->slot, why, now);
       ++moves;
       continue;
     }
-    const Why why{stage.action, stage.reason,
-                  stage.by_last_use ? std::string_view("lru") : policy_.order->name(ranked_at)};
     if (RemoveUnlessLeased(id->slot, why, now)) {
       ++moves;
     } else {
@@ -82,7 +82,8 @@ Engine::Progress Engine::RunStage(const Stage& stage, TimePoint now,
 bool Engine::TargetReached(const Stage& stage) const {
   if (!stage.target) return false;
   double pressure = gauge_.Corrected(store_->bytes());
-  if (gauge_.unknown()) {
+  // Without a capacity the last sample is all there is to go by (Relieve).
+  if (gauge_.unknown() && capacity() != Tier::kUnlimited) {
     pressure = static_cast<double>(store_->bytes()) / static_cast<double>(capacity());
   }
   return ToPpb(pressure) < ToPpb(*stage.target);

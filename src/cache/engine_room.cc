@@ -58,6 +58,7 @@ Bytes NamesOf(const Store& store, std::uint32_t slot) {
 Bytes Engine::GrowthLimit() const {
   const Bytes limit = capacity();
   if (!gauge_.unknown() || limit == Tier::kUnlimited) return limit;
+  if (MutantOn(Mutant::kUnknownGrows)) return limit;
   return std::min(limit, unknown_ceiling_);
 }
 
@@ -78,8 +79,10 @@ Status Engine::MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now)
     }
     if (options.token_budget) {
       const Tokens replaced = old_live ? Tokens{store_->slots().record(old).tokens} : 0;
+      const Tokens reserved =
+          MutantOn(Mutant::kBudgetForgetsReserved) ? 0 : store_->tokens_reserved();
       const Tokens after =
-          store_->tokens() + store_->tokens_reserved() + entry.options.tokens - replaced;
+          store_->tokens() + reserved + entry.options.tokens - replaced;
       need.tokens = Excess(after, *options.token_budget);
     }
     need.names =
@@ -134,14 +137,17 @@ bool Engine::PlanRoom(Need* need, std::uint32_t old, std::vector<Victim>* plan) 
     old_planned = true;
   }
   bool one_more = MutantOn(Mutant::kRoomTakesTooMuch);
-  while (need->any() || (one_more && !std::exchange(one_more, false))) {
+  while (need->any() || std::exchange(one_more, false)) {
     const std::optional<EntryId> next = policy_.order->Next(level());
     if (!next) break;
     const std::uint32_t slot = next->slot;
     const Tokens tokens = slot == old ? 0 : Tokens{store_->slots().record(slot).tokens};
+    // One that helps nobody by itself still stands before its parent, who may;
+    // not so before the old generation, which goes in any case.
+    const std::uint32_t parent = store_->ParentOf(slot);
     const bool useful =
         need->HelpedBy(store_->slots().slot(slot).size, tokens, NamesOf(*store_, slot)) ||
-        store_->ParentOf(slot) != kNoSlot;
+        (parent != kNoSlot && !(old_planned && parent == old)) || !need->any();
     if ((slot == old && old_planned) || store_->Leases(slot) > 0 || !useful) {
       put_back_.push_back(*next);
       continue;
@@ -167,6 +173,7 @@ void Engine::Unplan(std::vector<Victim>* plan) {
 // refusing is EMERGENCY's to do.
 void Engine::KeepReserve(const NewEntry& entry, TimePoint now) {
   if (settings_.reserve == 0 || gauge_.unknown() || gauge_.total() == 0) return;
+  if (MutantOn(Mutant::kReserveIgnored)) return;
   const Bytes free = gauge_.Free(store_->bytes());
   Need need;
   need.bytes = std::min(entry.bytes, Excess(settings_.reserve + entry.bytes, free));

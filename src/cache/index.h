@@ -1,10 +1,15 @@
-// The Index finds slots by key. Readers take no lock: they walk a bucket's
-// chain, lease what carries the right hash, and compare the key while they
-// hold it. Only the strand links and unlinks.
+// The Index finds slots by key. Readers take no lock: they look through one
+// bucket for links that carry a piece of the right hash, lease what they point
+// to, and compare the key while they hold it. Only the strand links and unlinks.
+//
+// A bucket is one cache line: fifteen links, each a slot number and as many
+// bits of the hash as the number leaves free, and a chain (through Slot::next)
+// for what did not fit. So a hit touches two lines, the bucket and its slot,
+// and a miss mostly one.
 //
 // A hit needs no further proof: a leased, visible slot with the right key is
-// the right one. A miss does, because the walk may have been led astray by a
-// slot that changed chains under it; so each stripe of buckets carries a
+// the right one. A miss does, because the look may have been led astray by a
+// slot that changed places under it; so each stripe of buckets carries a
 // version that is odd while the strand works on it, and a miss counts only if
 // the version was even and is unchanged.
 //
@@ -15,6 +20,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -39,40 +45,88 @@ class Index {
   // --- any thread ---
 
   // The visible slot with that key, leased for the caller; null: not there.
-  // `reap` is set to a slot whose last lease this walk took away, if any.
+  // `reap` is set to a slot whose last lease this look took away, if any: then
+  // the caller reaps it and asks again.
   Slot* Find(std::uint64_t hash, std::string_view key, Use use, Slot** reap) const;
-  // Starts fetching what Find will read.
-  void PrefetchHead(std::uint64_t hash) const;
-  void PrefetchSlot(std::uint64_t hash) const;
+
+  // For many keys at once: fetch all buckets, then guess all slots (fetching
+  // them, too), then Find, which looks at the guess first. The guess may be
+  // null or wrong.
+  void PrefetchBucket(std::uint64_t hash) const { __builtin_prefetch(&BucketFor(hash)); }
+  Slot* Guess(std::uint64_t hash) const;
+  Slot* Find(std::uint64_t hash, std::string_view key, Use use, Slot* guess, Slot** reap) const;
 
   // --- strand only ---
 
   void Link(std::uint32_t slot);
   void Unlink(std::uint32_t slot);
+  // `slot` takes the place of `old`, which has the same key, in one step: who
+  // has found the new one never finds the old one after it, or neither.
+  void Replace(std::uint32_t old, std::uint32_t slot);
   // The linked slot with that key, not leased; kNoSlot: none.
   std::uint32_t Lookup(std::uint64_t hash, std::string_view key) const;
 
   Bytes bytes() const;
 
  private:
-  static constexpr std::uint32_t kFirstBuckets = 256;
+  static constexpr std::size_t kLinks = 15;
+  // Linear hashing splits in order, so the buckets not yet split hold up to
+  // twice as many as the others: eight on average means that few overflow.
+  static constexpr std::uint32_t kEntriesPerBucket = 8;
+  static constexpr std::uint32_t kFirstBuckets = 256;  // As many as stripes, at least.
   static constexpr std::uint32_t kStripes = 256;
+
+  using Link32 = std::atomic<std::uint32_t>;
+  struct alignas(64) Bucket {
+    std::array<Link32, kLinks> links;  // Tag and slot number + 1; 0: empty.
+    Link32 overflow;                   // Slot number + 1 of the first in the chain; 0: none.
+  };
   struct alignas(64) Stripe {
     std::atomic<std::uint64_t> version{0};
   };
+  // How many buckets there are and, beside it, the mask they are chosen by:
+  // one word, so that nobody sees the one without the other.
+  struct Extent {
+    std::uint32_t buckets;
+    std::uint32_t mask;  // One less than the least power of two above `buckets`.
+  };
 
-  Index(SlotTable* slots, std::atomic<std::uint32_t>* heads, std::uint64_t heads_max,
-        int hash_bits);
-  std::uint32_t BucketOf(std::uint64_t hash, std::uint32_t buckets) const;
+  Index(SlotTable* slots, Bucket* buckets, std::uint64_t buckets_max, int hash_bits);
+  Extent extent() const {
+    return std::bit_cast<Extent>(extent_.load(std::memory_order_acquire));
+  }
+  // With 2^k <= buckets < 2^(k+1): the low k+1 bits, or, where that bucket does
+  // not exist yet, the low k bits.
+  static std::uint32_t BucketOf(std::uint64_t hash, Extent extent) {
+    const std::uint32_t wide = static_cast<std::uint32_t>(hash) & extent.mask;
+    return wide < extent.buckets ? wide : wide & (extent.mask >> 1);
+  }
+  Bucket& BucketFor(std::uint64_t hash) const { return buckets_[BucketOf(hash, extent())]; }
+  std::uint32_t TagOf(std::uint64_t hash) const;
+  static std::size_t HomeOf(std::uint64_t hash);
+  std::uint32_t SlotOf(std::uint32_t link) const { return (link & ~tag_mask_) - 1; }
+
+  // Shows `visit` every slot of the bucket that may be meant, the likeliest
+  // first, until it returns true; not those in the overflow.
+  template <typename Visit>
+  bool AnyOf(const Bucket& bucket, std::uint64_t hash, Visit&& visit) const;
+  static LeaseWord::Got TryLease(Slot& slot, std::uint64_t hash, std::string_view key, Use use);
+  // The rest of a Find that began at `version`.
+  Slot* FindInOverflow(const Bucket& bucket, std::uint64_t hash, std::string_view key, Use use,
+                       std::uint64_t version, Slot** reap) const;
+  void Place(std::uint32_t slot, std::uint64_t hash);
+  bool TryUnlinkFrom(Bucket& bucket, std::uint32_t slot, std::uint64_t hash);
   void SplitOne();
   template <typename Work>
   void Locked(std::uint64_t hash, Work&& work);
 
   SlotTable* const slots_;
-  std::atomic<std::uint32_t>* const heads_;  // Slot number + 1; 0: empty bucket.
-  const std::uint64_t heads_max_;
+  Slot* const first_slot_;
+  Bucket* const buckets_;
+  const std::uint64_t buckets_max_;
   const std::uint64_t hash_mask_;
-  std::atomic<std::uint32_t> buckets_{kFirstBuckets};
+  const std::uint32_t tag_mask_;  // The bits of a link that no slot number needs.
+  std::atomic<std::uint64_t> extent_;
   std::uint64_t linked_ = 0;
   mutable std::array<Stripe, kStripes> stripes_;
 };

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/later.h"
 #include "base/mutant.h"
 
 namespace spillway {
@@ -82,9 +83,13 @@ void Store::WriteNames(std::uint32_t id, const NewEntry& entry, TimePoint now) {
   slot.has_deadline = options.ttl.has_value();
   if (!options.agent.empty() || !options.meta.empty() || options.ttl) {
     record.extra = new Extra{std::string(options.agent), std::string(options.meta),
-                             options.ttl ? now + *options.ttl : TimePoint::max()};
+                             options.ttl ? Later(now, *options.ttl) : TimePoint::max()};
   }
   // The tag of an EntryId is never 0: that means "none" in rankings.
+  if (MutantOn(Mutant::kGenerationsGoOn)) {
+    static std::uint64_t never_reset = 0;
+    generations_ = ++never_reset;
+  }
   do {
     ++generations_;
   } while (static_cast<std::uint32_t>(generations_) == 0);
@@ -106,10 +111,10 @@ void Store::Abort(std::uint32_t id) {
   Discard(id);
 }
 
-EntryId Store::Commit(std::uint32_t id, std::uint64_t place, TimePoint now) {
+EntryId Store::Commit(std::uint32_t id, std::uint32_t old, TimePoint now) {
   Slot& slot = slots_->slot(id);
   Record& record = slots_->record(id);
-  record.place = place != 0 ? place : ++places_;
+  record.place = old == kNoSlot ? ++places_ : slots_->record(old).place;
   slot.last_use.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   if (const std::uint32_t parent = ParentOf(id); parent != kNoSlot) {
     ++slots_->record(parent).children;
@@ -123,7 +128,11 @@ EntryId Store::Commit(std::uint32_t id, std::uint64_t place, TimePoint now) {
   tokens_.fetch_add(record.tokens, std::memory_order_relaxed);
   entries_.fetch_add(1, std::memory_order_relaxed);
   slot.word.Publish(1);
-  index_->Link(id);
+  if (old == kNoSlot) {
+    index_->Link(id);
+  } else {
+    index_->Replace(old, id);
+  }
   return IdOf(id);
 }
 
@@ -193,6 +202,14 @@ bool Store::Read(EntryId id, Facts* facts) const {
   if (!IsLive(id)) return false;
   *facts = FactsOf(id.slot);
   return true;
+}
+
+void Store::Prefetch(EntryId id, bool next) const {
+  const Slot& slot = slots_->slot(id.slot);
+  __builtin_prefetch(&slot, 1);
+  __builtin_prefetch(&slots_->record(id.slot), 1);
+  // By now its slot has arrived, and says where it is linked.
+  if (next) index_->PrefetchBucket(slot.hash.load(std::memory_order_relaxed));
 }
 
 bool Store::IsLive(EntryId id) const {

@@ -46,9 +46,9 @@ class Store final : public FactReader {
   // Memory and a slot for `entry`; NoMemory or Busy, and then nothing changed.
   Result<std::uint32_t> Reserve(const NewEntry& entry, TimePoint now);
   void Abort(std::uint32_t slot);
-  // Makes a reservation findable, in front of the key's generation before, if
-  // that is linked still. `place`: where the key stood before, 0: it is new.
-  EntryId Commit(std::uint32_t slot, std::uint64_t place, TimePoint now);
+  // Makes a reservation findable. `old`: the key's generation before, whose
+  // place it takes and which is hidden from now on; kNoSlot: the key is new.
+  EntryId Commit(std::uint32_t slot, std::uint32_t old, TimePoint now);
 
   // --- removal ---
 
@@ -71,6 +71,7 @@ class Store final : public FactReader {
   // --- facts ---
 
   bool Read(EntryId id, Facts* facts) const override;
+  void Prefetch(EntryId id, bool next) const override;
   Facts FactsOf(std::uint32_t slot) const;
   EntryId IdOf(std::uint32_t slot) const {
     return {slot, static_cast<std::uint32_t>(slots_->record(slot).generation)};

@@ -1,0 +1,307 @@
+#include "cache/settings.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <type_traits>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/nearest.h"
+#include "base/parse.h"
+#include "base/printable.h"
+#include "cache/parts.h"
+#include "monitor/governor.h"
+#include "policy/policy.h"
+
+namespace spillway {
+namespace {
+
+constexpr std::string_view kNone = "none";
+
+Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
+
+Error NotA(const Setting& setting, std::string_view text) {
+  return Bad(fmt::format("{}: '{}' is not {}{}", setting.name, Printable(text),
+                         Describe(setting.type), setting.may_be_none ? ", or \"none\"" : ""));
+}
+
+// --- reading one value ---
+
+template <typename Number>
+bool ReadWhole(std::string_view text, Number* number) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, *number);
+  return error == std::errc() && stop == end;
+}
+
+Status Read(const Setting&, std::string_view text, std::string* field) {
+  *field = text;
+  return {};
+}
+
+Status Read(const Setting& setting, std::string_view text, std::uint64_t* field) {
+  if (setting.type == SettingType::kSize) {
+    const Result<Bytes> bytes = ParseBytes(text);
+    if (!bytes) return Bad(fmt::format("{}: {}", setting.name, bytes.error().message));
+    *field = *bytes;
+    return {};
+  }
+  std::uint64_t count = 0;
+  if (!ReadWhole(text, &count)) return NotA(setting, text);
+  *field = count;
+  return {};
+}
+
+Status Read(const Setting& setting, std::string_view text, Tokens* field) {
+  Tokens count = 0;
+  if (!ReadWhole(text, &count)) return NotA(setting, text);
+  *field = count;
+  return {};
+}
+
+Status Read(const Setting& setting, std::string_view text, Duration* field) {
+  const Result<Duration> duration = ParseDuration(text);
+  if (!duration) return Bad(fmt::format("{}: {}", setting.name, duration.error().message));
+  *field = *duration;
+  return {};
+}
+
+Status Read(const Setting& setting, std::string_view text, double* field) {
+  double share = 0;
+  if (!ReadWhole(text, &share) || !std::isfinite(share)) return NotA(setting, text);
+  *field = share;
+  return {};
+}
+
+Status Read(const Setting& setting, std::string_view text, bool* field) {
+  if (text != "true" && text != "false") return NotA(setting, text);
+  *field = text == "true";
+  return {};
+}
+
+template <typename T>
+Status Read(const Setting& setting, std::string_view text, std::optional<T>* field) {
+  if (text == kNone) {
+    field->reset();
+    return {};
+  }
+  T value{};
+  if (Status ok = Read(setting, text, &value); !ok) return ok;
+  *field = value;
+  return {};
+}
+
+// --- and back ---
+
+// In the largest unit that divides it, so that nothing is lost.
+struct Unit {
+  std::uint64_t scale;
+  std::string_view name;
+};
+constexpr std::array kByteUnits = {Unit{kGiB << 10, "TiB"}, Unit{kGiB, "GiB"}, Unit{kMiB, "MiB"},
+                                   Unit{kKiB, "KiB"}};
+constexpr std::array kTimeUnits = {
+    Unit{3'600'000'000'000, "h"}, Unit{60'000'000'000, "min"}, Unit{1'000'000'000, "s"},
+    Unit{1'000'000, "ms"},        Unit{1'000, "us"},           Unit{1, "ns"}};
+
+std::string InUnits(std::uint64_t value, std::span<const Unit> units) {
+  for (const Unit& unit : units) {
+    if (value >= unit.scale && value % unit.scale == 0) {
+      return fmt::format("{}{}", value / unit.scale, unit.name);
+    }
+  }
+  return fmt::to_string(value);
+}
+
+template <SettingType Type, typename T>
+std::string Print(const T& value) {
+  if constexpr (std::is_same_v<T, Duration>) {
+    return value == Duration::zero()
+               ? "0s"
+               : InUnits(static_cast<std::uint64_t>(value.count()), kTimeUnits);
+  } else if constexpr (Type == SettingType::kSize) {
+    return InUnits(value, kByteUnits);
+  } else {
+    return fmt::format("{}", value);
+  }
+}
+
+template <SettingType Type, typename T>
+std::string Print(const std::optional<T>& value) {
+  return value ? Print<Type>(*value) : std::string(kNone);
+}
+
+template <typename T>
+constexpr bool kIsOptional = false;
+template <typename T>
+constexpr bool kIsOptional<std::optional<T>> = true;
+
+// A row of the table. `Pick` takes the field out of an Options.
+template <SettingType Type, auto Pick>
+constexpr Setting Row(std::string_view name, std::string_view meaning, std::string_view since) {
+  using T = std::remove_cvref_t<decltype(Pick(std::declval<Options&>()))>;
+  return {name,
+          Type,
+          kIsOptional<T>,
+          meaning,
+          since,
+          [](const Setting& setting, std::string_view text, Options* options) {
+            return Read(setting, text, &Pick(*options));
+          },
+          [](const Options& options) { return Print<Type>(Pick(options)); }};
+}
+
+using enum SettingType;
+
+constexpr std::array kSettings = {
+    Row<kWord, [](auto& o) -> auto& { return o.device; }>(
+        "device", "Backend of the device tier. `cpu` is the virtual card: RAM of a set size.",
+        "0.1"),
+    Row<kWord, [](auto& o) -> auto& { return o.card; }>(
+        "card", "Name of a virtual card shared by several processes; empty: a private one.", "0.1"),
+    Row<kSize, [](auto& o) -> auto& { return o.capacity; }>(
+        "capacity",
+        "Bytes of the device tier. None: the whole card, by default an eighth of the memory "
+        "available on the machine (`spillway simulate`: 128GiB).",
+        "0.1"),
+    Row<kFlag, [](auto& o) -> auto& { return o.unlimited; }>(
+        "unlimited", "No capacity at all: the tier takes what the machine gives.", "0.1"),
+    Row<kCount, [](auto& o) -> auto& { return o.entries_max; }>(
+        "entries_max",
+        "Most entries at once. Address space for their index is set aside at open, memory only as "
+        "they come.",
+        "0.1"),
+    Row<kSize, [](auto& o) -> auto& { return o.names_bytes_max; }>(
+        "names_bytes_max", "Most bytes of keys, agents and meta blobs kept in host memory.", "0.1"),
+    Row<kShare, [](auto& o) -> auto& { return o.reserve; }>(
+        "reserve",
+        "Free memory of a shared card left for neighbours' bursts, as a share of the card.", "0.1"),
+    Row<kSize, [](auto& o) -> auto& { return o.reserve_bytes_min; }>(
+        "reserve_bytes_min",
+        "The least reserve; even so it is never more than a tenth of the card.", "0.1"),
+    Row<kShare, [](auto& o) -> auto& { return o.thresholds.normal; }>(
+        "thresholds.normal", "Pressure from which NORMAL is entered.", "0.1"),
+    Row<kShare, [](auto& o) -> auto& { return o.thresholds.pressure; }>(
+        "thresholds.pressure", "Pressure from which PRESSURE is entered.", "0.1"),
+    Row<kShare, [](auto& o) -> auto& { return o.thresholds.critical; }>(
+        "thresholds.critical", "Pressure from which CRITICAL is entered.", "0.1"),
+    Row<kShare, [](auto& o) -> auto& { return o.thresholds.emergency; }>(
+        "thresholds.emergency",
+        "Pressure from which EMERGENCY is entered and nothing new is taken.", "0.1"),
+    Row<kShare, [](auto& o) -> auto& { return o.exit_band; }>(
+        "exit_band", "How far under its threshold pressure must be before a level can be left.",
+        "0.1"),
+    Row<kDuration, [](auto& o) -> auto& { return o.dwell; }>(
+        "dwell", "How long it must have been there.", "0.1"),
+    Row<kDuration, [](auto& o) -> auto& { return o.sample_period; }>(
+        "sample_period",
+        "Pressure is sampled this often after `Start`. A reading older than three periods is "
+        "UNKNOWN.",
+        "0.1"),
+    Row<kWord, [](auto& o) -> auto& { return o.policy; }>(
+        "policy", "Who leaves first: `documented` (the mode table), `lru`, `hybrid` or `seed`.",
+        "0.1"),
+    Row<kDuration, [](auto& o) -> auto& { return o.ttl; }>(
+        "ttl", "An entry idle longer than this leaves the tier.", "0.1"),
+    Row<kDuration, [](auto& o) -> auto& { return o.idle_normal; }>(
+        "idle_normal", "In NORMAL only entries idle longer than this leave.", "0.1"),
+    Row<kDuration, [](auto& o) -> auto& { return o.idle_critical; }>(
+        "idle_critical", "In EMERGENCY every entry idle longer than this leaves.", "0.1"),
+    Row<kCount, [](auto& o) -> auto& { return o.token_budget; }>(
+        "token_budget", "Most tokens over all live entries.", "0.1"),
+    Row<kDuration, [](auto& o) -> auto& { return o.reclaim_slice; }>(
+        "reclaim_slice", "Longest stretch of reclaim work between two other events.", "0.1"),
+};
+
+}  // namespace
+
+std::string_view Name(SettingType type) {
+  switch (type) {
+    case kWord:
+      return "word";
+    case kSize:
+      return "size";
+    case kDuration:
+      return "duration";
+    case kShare:
+      return "share";
+    case kCount:
+      return "count";
+    case kFlag:
+      return "flag";
+  }
+  return "";
+}
+
+std::string_view Describe(SettingType type) {
+  switch (type) {
+    case kWord:
+      return R"(a word in quotes, as in "cpu")";
+    case kSize:
+      return R"(a size, as in "4GiB", "512MB" or 1048576)";
+    case kDuration:
+      return R"(a duration, as in "2s", "500ms" or "10min")";
+    case kShare:
+      return "a share, a number such as 0.85";
+    case kCount:
+      return "a whole number of at least 0, such as 1000000";
+    case kFlag:
+      return "true or false";
+  }
+  return "";
+}
+
+std::span<const Setting> Settings() { return kSettings; }
+
+Result<const Setting*> FindSetting(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Setting& setting : kSettings) {
+    if (setting.name == name) return &setting;
+    names.push_back(setting.name);
+  }
+  names.emplace_back("preset");
+  return Bad(fmt::format("unknown setting '{}'{}", Printable(name), DidYouMean(name, names)));
+}
+
+Status ApplySetting(Options* options, std::string_view name, std::string_view text) {
+  const Result<const Setting*> setting = FindSetting(name);
+  if (!setting) return setting.error();
+  if (Status ok = (*setting)->read(**setting, text, options); !ok) return ok;
+  // The two exclude each other; the later one is meant.
+  if (name == "capacity" && options->capacity) options->unlimited = false;
+  if (name == "unlimited" && options->unlimited) options->capacity.reset();
+  return {};
+}
+
+Result<Options> PresetOptions(std::string_view name, const Options& world) {
+  if (name != "default" && name != "seed") {
+    constexpr std::array<std::string_view, 2> kPresets = {"default", "seed"};
+    return Bad(fmt::format("preset: '{}' is not known; known: default, seed{}", Printable(name),
+                           DidYouMean(name, kPresets)));
+  }
+  Options options = name == "seed" ? Options::Seed() : Options();
+  options.clock = world.clock;
+  options.pressure = world.pressure;
+  options.on_event = world.on_event;
+  return options;
+}
+
+Status CheckSettings(const Options& options) {
+  if (Status ok = CheckOptions(options); !ok) return ok;
+  if (Status ok = Governor::Check({options.thresholds, options.exit_band, options.dwell}); !ok) {
+    return ok;
+  }
+  if (Result<Policy> policy = MakePolicy(options.policy, {}, nullptr, nullptr); !policy) {
+    return policy.error();
+  }
+  if (options.entries_max == 0 || options.entries_max >= kNoSlot) {
+    return Bad(fmt::format("entries_max is {}: it must be from 1 to {}", options.entries_max,
+                           kNoSlot - 1));
+  }
+  return {};
+}
+
+}  // namespace spillway
