@@ -1,0 +1,53 @@
+#include "cli/demo.h"
+
+#include <cstdio>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/parse.h"
+#include "demo/play.h"
+
+namespace spillway {
+
+namespace {
+
+int Complain(const std::string& what) {
+  fmt::print(stderr, "spillway demo: {}\n", what);
+  return 2;
+}
+
+}  // namespace
+
+int RunDemo(int argc, char** argv) {
+  demo::DemoOptions options;
+  std::string length;
+  std::string card_size;
+  CLI::App app("A dozen agents with real bytes on a virtual card, and neighbours that squeeze it.",
+               "spillway demo");
+  app.add_option("--for", length, "How long, at least 1s [60s]");
+  app.add_option("--card-size", card_size,
+                 "Bytes of the card [an eighth of what is free, at most 512MiB]");
+  app.add_option("--record", options.record, "Write memory over time to this CSV file");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (!length.empty()) {
+    const Result<Duration> parsed = ParseDuration(length);
+    if (!parsed) return Complain("--for: " + parsed.error().message);
+    options.length = *parsed;
+  }
+  if (!card_size.empty()) {
+    const Result<Bytes> parsed = ParseBytes(card_size);
+    if (!parsed) return Complain("--card-size: " + parsed.error().message);
+    options.card_bytes = *parsed;
+  }
+  const Result<int> played = demo::Play(options);
+  if (!played) return Complain(played.error().message);
+  return *played;
+}
+
+}  // namespace spillway

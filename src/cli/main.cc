@@ -1,0 +1,63 @@
+// spillway: one program, a command each.
+#include <array>
+#include <cstdio>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "cli/demo.h"
+#include "cli/simulate.h"
+#include "cli/squeeze.h"
+#include "spillway/version.h"
+
+namespace {
+
+struct Command {
+  std::string_view name;
+  std::string_view what;
+  int (*run)(int argc, char** argv);
+};
+
+constexpr std::array kCommands = {
+    Command{"demo", "agents and a neighbour on one card, live", spillway::RunDemo},
+    Command{"simulate", "a scenario on a virtual clock, decision by decision",
+            spillway::RunSimulate},
+    Command{"squeeze", "a neighbour that takes memory of a card and gives it back",
+            spillway::RunSqueeze},
+};
+
+void PrintHelp(std::FILE* to) {
+  fmt::print(to,
+             "spillway {}: lends idle GPU memory to agents' contexts and gives it back\n\n"
+             "usage: spillway COMMAND [OPTIONS]      spillway COMMAND --help\n\n",
+             SPILLWAY_VERSION);
+  for (const Command& command : kCommands)
+    fmt::print(to, "  {:<10} {}\n", command.name, command.what);
+  fmt::print(to, "\n  --version  print the version\n  --help     this page\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view name = argc > 1 ? argv[1] : "";
+  if (name == "--version") {
+    fmt::print("spillway {}\n", SPILLWAY_VERSION);
+    return 0;
+  }
+  if (name == "--help" || name == "-h" || name == "help") {
+    PrintHelp(stdout);
+    return 0;
+  }
+  for (const Command& command : kCommands) {
+    // The command sees itself as argv[0].
+    if (command.name == name) return command.run(argc - 1, argv + 1);
+  }
+  if (name.empty()) {
+    fmt::print(stderr, "spillway: no command given\n\n");
+  } else {
+    fmt::print(stderr, "spillway: '{}' is not a command\n\n", name);
+  }
+  PrintHelp(stderr);
+  return 2;
+}

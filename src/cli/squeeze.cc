@@ -1,0 +1,244 @@
+#include "cli/squeeze.h"
+
+#include <signal.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/parse.h"
+#include "device/cpu/cpu_device.h"
+
+namespace spillway {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+struct SqueezeOptions {
+  Bytes bytes = 0;
+  std::string card = "default";
+  std::optional<Bytes> total;
+  std::optional<Duration> hold;
+  Bytes step = 64 * kMiB;
+  Duration patience = std::chrono::seconds(5);
+};
+
+template <typename... Args>
+void Say(fmt::format_string<Args...> format, Args&&... args) {
+  fmt::print("squeeze: {}\n", fmt::format(format, std::forward<Args>(args)...));
+  std::fflush(stdout);
+}
+
+int Complain(const std::string& message, int exit_code) {
+  fmt::print(stderr, "spillway squeeze: {}\n", message);
+  return exit_code;
+}
+
+// SIGINT and SIGTERM, held back while this lives and asked for by hand: the
+// memory is then returned in one place, whatever ends the program.
+class StopSignals {
+ public:
+  StopSignals() {
+    ::sigemptyset(&set_);
+    ::sigaddset(&set_, SIGINT);
+    ::sigaddset(&set_, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~StopSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  // True when one came within `time`. Empty: waits for one.
+  bool CameWithin(std::optional<Duration> time) {
+    const auto until = SteadyClock::now() + time.value_or(Duration::zero());
+    for (;;) {
+      int got = 0;
+      if (time) {
+        const auto left = std::max<Duration>(until - SteadyClock::now(), Duration::zero());
+        const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
+        const timespec wait{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
+        got = ::sigtimedwait(&set_, nullptr, &wait);
+      } else {
+        got = ::sigwaitinfo(&set_, nullptr);
+      }
+      if (got > 0) came_ = true;
+      if (got > 0 || errno != EINTR) return came_;
+    }
+  }
+  bool came() const { return came_; }
+
+ private:
+  sigset_t set_{};
+  sigset_t before_{};
+  bool came_ = false;
+};
+
+// Memory of the card, one step after the other.
+class Holdings {
+ public:
+  explicit Holdings(Device* device) : device_(device) {}
+  ~Holdings() { GiveBack(); }
+  Holdings(const Holdings&) = delete;
+  Holdings& operator=(const Holdings&) = delete;
+
+  Status Reserve(Bytes bytes) {
+    Result<std::byte*> base = device_->ReserveRange(RoundUp(bytes));
+    if (!base) return base.error();
+    base_ = *base;
+    range_ = RoundUp(bytes);
+    return {};
+  }
+  // All of it or nothing, as any allocation.
+  Status Take(Bytes bytes) {
+    const Bytes before = held_;
+    for (const Bytes goal = before + RoundUp(bytes); held_ < goal;) {
+      if (Status mapped = device_->MapChunk(base_ + held_); !mapped) {
+        GiveBackDownTo(before);
+        return mapped;
+      }
+      held_ += device_->chunk_bytes();
+    }
+    std::memset(base_ + before, 0x5e, held_ - before);  // Real memory, not a promise of it.
+    return {};
+  }
+  void GiveBack() {
+    GiveBackDownTo(0);
+    if (base_ != nullptr) device_->ReleaseRange(std::exchange(base_, nullptr), range_);
+  }
+  Bytes held() const { return held_; }
+
+ private:
+  Bytes RoundUp(Bytes bytes) const {
+    const Bytes chunk = device_->chunk_bytes();
+    return (bytes + chunk - 1) / chunk * chunk;
+  }
+  void GiveBackDownTo(Bytes bytes) {
+    while (held_ > bytes) {
+      held_ -= device_->chunk_bytes();
+      device_->UnmapChunk(base_ + held_);
+    }
+  }
+
+  Device* const device_;
+  std::byte* base_ = nullptr;
+  Bytes range_ = 0;
+  Bytes held_ = 0;
+};
+
+// Takes step by step, again and again while the card is full. Returns why it
+// stopped short, or nothing.
+std::string TakeAll(Holdings& holdings, const SqueezeOptions& options, StopSignals& signals) {
+  constexpr Duration kBetweenTries = std::chrono::milliseconds(1);
+  auto last_success = SteadyClock::now();
+  while (holdings.held() < options.bytes) {
+    if (signals.CameWithin(Duration::zero())) return "a signal came";
+    const Status taken = holdings.Take(std::min(options.step, options.bytes - holdings.held()));
+    if (taken) {
+      last_success = SteadyClock::now();
+    } else if (taken.error().code != Code::kNoMemory ||
+               SteadyClock::now() - last_success >= options.patience) {
+      return taken.error().message;
+    } else {
+      (void)signals.CameWithin(kBetweenTries);
+    }
+  }
+  return {};
+}
+
+std::string Milliseconds(SteadyClock::duration time) {
+  return fmt::format("{:.1f} ms", std::chrono::duration<double, std::milli>(time).count());
+}
+
+int Squeeze(const SqueezeOptions& options) {
+  StopSignals signals;
+  const Result<std::unique_ptr<CpuDevice>> device =
+      CpuDevice::Open({.name = options.card, .total = options.total, .chunk_bytes = {}});
+  if (!device) return Complain(device.error().message, 1);
+  if (options.bytes > (*device)->total()) {
+    return Complain(fmt::format("{} is more than card \"{}\" has: {}", FormatBytes(options.bytes),
+                                options.card, FormatBytes((*device)->total())),
+                    2);
+  }
+  Holdings holdings(device->get());
+  if (Status reserved = holdings.Reserve(options.bytes); !reserved) {
+    return Complain(reserved.error().message, 1);
+  }
+  const Result<Reading> reading = (*device)->ReadMemory();
+  Say("taking {} of card \"{}\" ({}, {} free)", FormatBytes(options.bytes), options.card,
+      FormatBytes((*device)->total()), reading ? FormatBytes(reading->free) : "?");
+
+  const auto start = SteadyClock::now();
+  const std::string why_short = TakeAll(holdings, options, signals);
+  const auto taken = SteadyClock::now();
+  if (why_short.empty()) {
+    Say("has {} after {}", FormatBytes(holdings.held()), Milliseconds(taken - start));
+  } else {
+    Say("has only {} of {} after {}: {}", FormatBytes(holdings.held()), FormatBytes(options.bytes),
+        Milliseconds(taken - start), why_short);
+  }
+  if (!signals.came()) (void)signals.CameWithin(options.hold);
+  const auto held_for = SteadyClock::now() - taken;
+  const Bytes held = holdings.held();
+  holdings.GiveBack();
+  Say("returned {} after {}", FormatBytes(held), FormatDuration(held_for));
+  return why_short.empty() || signals.came() ? 0 : 1;
+}
+
+// Reads `text`, if it was given, into `value`.
+template <typename Parse, typename Value>
+Status Read(std::string_view option, const std::string& text, Parse parse, Value* value) {
+  if (text.empty()) return {};
+  const auto parsed = parse(text);
+  if (!parsed) {
+    return Error{Code::kInvalidArgument, fmt::format("{}: {}", option, parsed.error().message)};
+  }
+  *value = *parsed;
+  return {};
+}
+
+}  // namespace
+
+int RunSqueeze(int argc, char** argv) {
+  SqueezeOptions options;
+  std::string size;
+  std::string total;
+  std::string hold;
+  std::string step;
+  std::string patience;
+  CLI::App app("Takes memory of a virtual card as a neighbour would, holds it, gives it back.",
+               "spillway squeeze");
+  app.add_option("SIZE", size, "How much to take: 512MiB, 4GiB")->required();
+  app.add_option("--card", options.card, "Name of the card")->capture_default_str();
+  app.add_option("--total", total,
+                 "The card's size, if nobody uses it yet (default: an eighth of "
+                 "the memory available)");
+  app.add_option("--for", hold, "How long to hold it: 500ms, 10s (default: until Ctrl-C)");
+  app.add_option("--step", step, "How much to take at a time (default: 64MiB)");
+  app.add_option("--patience", patience,
+                 "How long to keep trying while the card is full (default: 5s)");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (options.card.empty()) return Complain("--card needs a name: a card of our own is no use", 2);
+  for (const Status& status : {Read("SIZE", size, ParseBytes, &options.bytes),
+                               Read("--total", total, ParseBytes, &options.total),
+                               Read("--for", hold, ParseDuration, &options.hold),
+                               Read("--step", step, ParseBytes, &options.step),
+                               Read("--patience", patience, ParseDuration, &options.patience)}) {
+    if (!status) return Complain(status.error().message, 2);
+  }
+  if (options.bytes == 0 || options.step == 0) return Complain("0 bytes are nothing to take", 2);
+  return Squeeze(options);
+}
+
+}  // namespace spillway

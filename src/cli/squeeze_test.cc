@@ -1,0 +1,78 @@
+#include "cli/squeeze.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "device/cpu/card.h"
+#include "device/testing/scratch_run_dir.h"
+#include "spillway/units.h"
+
+namespace spillway {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SqueezeTest : public ::testing::Test {
+ protected:
+  struct Ran {
+    int exit_code;
+    std::string out;
+    std::string err;
+  };
+  static Ran Run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "squeeze");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    const int exit_code = RunSqueeze(static_cast<int>(argv.size()), argv.data());
+    return {exit_code, ::testing::internal::GetCapturedStdout(),
+            ::testing::internal::GetCapturedStderr()};
+  }
+  testing::ScratchRunDir run_dir_;
+};
+
+TEST_F(SqueezeTest, TakesHoldsAndReturnsALineEach) {
+  const Ran ran =
+      Run({"3MiB", "--card", "demo", "--total", "8MiB", "--for", "0", "--step", "1MiB"});
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_THAT(ran.out, ::testing::MatchesRegex(
+                           "squeeze: taking 3 MiB of card \"demo\" \\(8 MiB, 8 MiB free\\)\n"
+                           "squeeze: has 3 MiB after [0-9.]+ ms\n"
+                           "squeeze: returned 3 MiB after [0-9.]+ [mun]?s\n"));
+  EXPECT_EQ(Card::Open({.name = "demo", .total = 8 * kMiB}).value()->Read().free, 8 * kMiB);
+}
+
+TEST_F(SqueezeTest, TakesWhatThereIsWhenTheCardStaysFull) {
+  const auto card = Card::Open({.name = "demo", .total = 8 * kMiB}).value();
+  ASSERT_TRUE(card->Take(6 * kMiB));
+  const Ran ran = Run({"4MiB", "--card=demo", "--for=0", "--step=1MiB", "--patience=0"});
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_THAT(ran.out, HasSubstr("has only 2 MiB of 4 MiB after"));
+  EXPECT_THAT(ran.out, HasSubstr("card \"demo\" is full"));
+  EXPECT_THAT(ran.out, HasSubstr("returned 2 MiB after"));
+  EXPECT_EQ(card->Read().free, 2 * kMiB);
+}
+
+TEST_F(SqueezeTest, WrongArgumentsAreNamed) {
+  EXPECT_EQ(Run({}).exit_code, 2);
+  EXPECT_EQ(Run({"--help"}).exit_code, 0);
+  EXPECT_THAT(Run({"--help"}).out, HasSubstr("--patience"));
+  const Ran size = Run({"4G"});
+  EXPECT_EQ(size.exit_code, 2);
+  EXPECT_THAT(size.err, HasSubstr("SIZE: \"4G\" is not a size"));
+  EXPECT_THAT(Run({"1MiB", "--for", "10"}).err, HasSubstr("--for: \"10\" is not a duration"));
+  EXPECT_EQ(Run({"1MiB", "--card", ""}).exit_code, 2);
+  EXPECT_EQ(Run({"0"}).exit_code, 2);
+  EXPECT_EQ(Run({"1MiB", "--ask"}).exit_code, 2);
+  const Ran large = Run({"9MiB", "--card", "demo", "--total", "8MiB"});
+  EXPECT_EQ(large.exit_code, 2);
+  EXPECT_THAT(large.err, HasSubstr("9 MiB is more than card \"demo\" has: 8 MiB"));
+  EXPECT_EQ(Run({"1MiB", "--card", "no/path"}).exit_code, 1);
+}
+
+}  // namespace
+}  // namespace spillway
