@@ -1,0 +1,119 @@
+#include "demo/agent.h"
+
+#include <gtest/gtest.h>
+
+#include "demo/content.h"
+#include "demo/workflow.h"
+#include "spillway/testing.h"
+
+namespace spillway::demo {
+namespace {
+
+constexpr AgentSettings kAtOnce{
+    .bytes_per_token = 16, .prefill_per_token = Duration::zero(), .think = Duration::zero()};
+constexpr Conversation kShort{.turns_at_first = 2, .turns_most = 4, .turns_kept = 1};
+
+class AgentTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Options options;
+    options.capacity = 4 * kMiB;
+    options.pressure = pressure_;
+    auto opened = Cache::Open(options);
+    ASSERT_TRUE(opened) << opened.error().message;
+    cache_ = std::move(*opened);
+  }
+
+  const std::shared_ptr<testing::ManualPressure> pressure_ =
+      std::make_shared<testing::ManualPressure>(4 * kMiB);
+  std::unique_ptr<Cache> cache_;
+};
+
+TEST_F(AgentTest, RecomputesAtFirstAndFindsItAllAfterwards) {
+  Agent agent("coder", kShort, kAtOnce, cache_.get());
+  agent.TakeTurn({});
+  EXPECT_EQ(agent.counts().blocks_found, 0U);
+  EXPECT_EQ(agent.counts().blocks_missed, 10U);  // 4 system, 2 prefix, 2 turns of 2.
+  agent.TakeTurn({});
+  EXPECT_EQ(agent.counts().blocks_found, 12U);
+  EXPECT_EQ(agent.counts().blocks_missed, 10U);
+  EXPECT_EQ(agent.counts().turns, 2U);
+  EXPECT_EQ(agent.counts().wrong_bytes, 0U);
+  EXPECT_EQ(agent.view().blocks_found, 12U);
+  EXPECT_EQ(agent.view().state, AgentState::kIdle);
+  EXPECT_EQ(cache_->stats().misses, 10U);
+}
+
+TEST_F(AgentTest, TheSystemPromptIsSharedAndSetOnce) {
+  Agent one("coder", kShort, kAtOnce, cache_.get());
+  Agent two("tester", kShort, kAtOnce, cache_.get());
+  one.TakeTurn({});
+  two.TakeTurn({});
+  EXPECT_EQ(two.counts().blocks_found, 4U);
+  EXPECT_EQ(cache_->stats().sets, 12U + 8U);
+}
+
+TEST_F(AgentTest, CountsEveryWrongByteItReads) {
+  Agent agent("coder", kShort, kAtOnce, cache_.get());
+  std::vector<std::byte> bytes(256 * 16);
+  FillContent(SeedOf("system/0"), bytes);
+  bytes[5] ^= std::byte{1};
+  bytes[77] ^= std::byte{1};
+  ASSERT_TRUE(cache_->Set("system/0", Source(bytes.data(), bytes.size()), {.tokens = 256}));
+  agent.TakeTurn({});
+  EXPECT_EQ(agent.counts().wrong_bytes, 2U);
+}
+
+TEST_F(AgentTest, AValueOfTheWrongSizeIsWrongAltogether) {
+  Agent agent("coder", kShort, kAtOnce, cache_.get());
+  ASSERT_TRUE(cache_->Set("system/0", Source("short"), {.tokens = 256}));
+  agent.TakeTurn({});
+  EXPECT_EQ(agent.counts().wrong_bytes, 256U * 16U);
+}
+
+TEST_F(AgentTest, GoesOnWithoutACacheThatIsBlocked) {
+  Agent agent("coder", kShort, kAtOnce, cache_.get());
+  pressure_->Set(0.97);
+  cache_->Apply();
+  ASSERT_TRUE(cache_->is_blocked());
+  agent.TakeTurn({});
+  EXPECT_EQ(agent.counts().turns, 1U);
+  EXPECT_EQ(agent.counts().sets_refused, 2U);  // Once for the past, once for the new turn.
+  EXPECT_EQ(cache_->size(), 0U);
+}
+
+TEST_F(AgentTest, HealsAChainThatLostItsTail) {
+  Agent agent("coder", kShort, kAtOnce, cache_.get());
+  agent.TakeTurn({});
+  ASSERT_TRUE(cache_->Erase("coder/1/t02/tool"));
+  agent.TakeTurn({});
+  EXPECT_EQ(agent.view().blocks_found, 8U);
+  agent.TakeTurn({});
+  EXPECT_EQ(agent.view().blocks_found, 14U);
+  EXPECT_EQ(agent.counts().wrong_bytes, 0U);
+}
+
+TEST_F(AgentTest, StopsBetweenTwoSteps) {
+  std::stop_source stop;
+  stop.request_stop();
+  AgentSettings slow = kAtOnce;
+  slow.think = std::chrono::hours(1);
+  Agent agent("coder", kShort, slow, cache_.get());
+  agent.TakeTurn(stop.get_token());
+  EXPECT_EQ(agent.counts().turns, 0U);
+}
+
+TEST_F(AgentTest, ADozenWorkInRoundsUntilStopped) {
+  Workflow workflow(kAtOnce, cache_.get());
+  std::jthread running([&](const std::stop_token& stop) { workflow.Run(Duration::zero(), stop); });
+  while (workflow.rounds() < 3) std::this_thread::yield();
+  running.request_stop();
+  running.join();
+  EXPECT_EQ(workflow.views().size(), 12U);
+  for (const AgentView& view : workflow.views()) EXPECT_GT(view.turn, 0) << view.name;
+  EXPECT_GE(workflow.counts().turns, 12U + 3U * 5U);
+  EXPECT_EQ(workflow.counts().wrong_bytes, 0U);
+}
+
+}  // namespace
+}  // namespace spillway::demo

@@ -1,0 +1,70 @@
+// The neighbours: processes of their own (`spillway squeeze`) that take memory
+// of the card, hold it for a while and leave. All of them are gone, one way or
+// the other, when this is.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spillway/result.h"
+#include "spillway/units.h"
+
+namespace spillway::demo {
+
+struct Neighbour {
+  enum class State : std::uint8_t { kAsking, kHolding, kGone };
+
+  pid_t pid = 0;
+  Bytes bytes = 0;
+  Duration hold{};
+  Duration came{};                 // By the demo's time, like those below.
+  std::optional<Duration> waited;  // From asking to having all of it, by its own clock.
+  std::optional<Duration> left;
+  State state = State::kAsking;
+  int status = 0;    // As waitpid gives it, once gone.
+  std::string said;  // Its last line.
+};
+
+// Owned by one thread.
+class Neighbours {
+ public:
+  // `program` is our own binary, run as `program squeeze ...`.
+  Neighbours(std::string program, std::string card);
+  ~Neighbours();
+  Neighbours(const Neighbours&) = delete;
+  Neighbours& operator=(const Neighbours&) = delete;
+
+  // One who wants `bytes`, takes them `step` by `step` as they come free, and
+  // holds them for that long.
+  Status Send(Bytes bytes, Bytes step, Duration hold, Duration now);
+  // Hears what they say and sees who has gone; never waits. True: news.
+  bool Look(Duration now);
+  // Ends all that are still there: asked first, then made to.
+  void EndAll(Duration now);
+
+  const std::vector<Neighbour>& all() const { return all_; }
+  std::size_t present() const;
+
+ private:
+  struct Pipe {
+    int fd = -1;
+    std::string partial;  // Of a line; at most kLineMax bytes.
+  };
+  bool Hear(std::size_t i);
+  bool Reap(std::size_t i, Duration now);
+
+  const std::string program_;
+  const std::string card_;
+  std::vector<Neighbour> all_;
+  std::vector<Pipe> pipes_;  // Beside all_.
+};
+
+// Understands a line of `squeeze`: "has 3 MiB after 1.5 ms" and the like.
+void NoteLine(std::string_view line, Neighbour* neighbour);
+
+}  // namespace spillway::demo
