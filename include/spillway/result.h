@@ -49,6 +49,10 @@ class [[nodiscard]] Result {
   Result(Error error)
       : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
+  template <typename... Args>
+  explicit Result(std::in_place_t, Args&&... args)
+      : state_(std::in_place_index<0>, std::forward<Args>(args)...) {}
+
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
 

@@ -1,0 +1,188 @@
+#include "capi/convert.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <tuple>
+#include <utility>
+
+#include "capi/guard.h"
+
+namespace spillway::capi {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::int64_t Ms(Duration duration) {
+  return std::chrono::duration_cast<milliseconds>(duration).count();
+}
+
+// A count of milliseconds too large for us means "for ever", which we have.
+Duration FromMs(std::int64_t ms) {
+  constexpr std::int64_t kMost = Ms(Duration::max());
+  return ms > kMost ? Duration::max() : ms < -kMost ? Duration::min() : Duration(milliseconds(ms));
+}
+
+Result<Hint> ToHint(std::int32_t hint) {
+  if (hint < SPILLWAY_HINT_NONE || hint > SPILLWAY_HINT_DONE) {
+    return Bad(fmt::format("hint is {}: it must be a spillway_hint", hint));
+  }
+  return static_cast<Hint>(hint);
+}
+
+template <typename Fragments, typename Fragment>
+Status ToFragments(const Fragment* from, std::size_t count, const char* name, Fragments* to) {
+  if (from == nullptr && count > 0) return Bad(fmt::format("{} is NULL, its count {}", name, count));
+  to->reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Fragment& fragment = from[i];
+    if (fragment.data == nullptr && fragment.bytes > 0) {
+      return Bad(fmt::format("{}[{}].data is NULL", name, i));
+    }
+    if (fragment.place == SPILLWAY_DEVICE) {
+      return Bad(fmt::format("{}[{}] is on the device, but the tier is on the cpu device; host "
+                             "memory is right here",
+                             name, i));
+    }
+    if (fragment.place != SPILLWAY_HOST) {
+      return Bad(fmt::format("{}[{}].place is {}: it must be a spillway_place", name, i,
+                             fragment.place));
+    }
+    to->push_back({fragment.data, fragment.bytes, Place::kHost});
+  }
+  return {};
+}
+
+}  // namespace
+
+Status CheckBytes(spillway_bytes bytes, const char* name) {
+  if (bytes.data != nullptr || bytes.bytes == 0) return {};
+  return Bad(fmt::format("{}.data is NULL, its bytes {}", name, bytes.bytes));
+}
+
+Result<std::vector<std::string_view>> KeysOf(const spillway_bytes* keys, std::size_t count) {
+  if (keys == nullptr && count > 0) return Bad("keys is NULL");
+  std::vector<std::string_view> views;
+  views.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (Status ok = CheckBytes(keys[i], "keys[i]"); !ok) return ok.error();
+    views.push_back(View(keys[i]));
+  }
+  return views;
+}
+
+Duration Within(std::int64_t ms) { return ms < 0 ? Duration::max() : FromMs(ms); }
+
+spillway_options FromOptions(const Options& from) {
+  spillway_options to{};
+  to.size = sizeof to;
+  to.capacity_bytes = from.capacity.value_or(SPILLWAY_WHOLE_CARD);
+  to.unlimited = from.unlimited ? 1 : 0;
+  to.entries_max = from.entries_max;
+  to.names_bytes_max = from.names_bytes_max;
+  to.reserve = from.reserve;
+  to.reserve_bytes_min = from.reserve_bytes_min;
+  to.threshold_normal = from.thresholds.normal;
+  to.threshold_pressure = from.thresholds.pressure;
+  to.threshold_critical = from.thresholds.critical;
+  to.threshold_emergency = from.thresholds.emergency;
+  to.exit_band = from.exit_band;
+  to.dwell_ms = Ms(from.dwell);
+  to.sample_period_ms = Ms(from.sample_period);
+  to.policy = from.policy == "seed" ? "seed" : nullptr;  // Words are the caller's to keep.
+  to.ttl_ms = from.ttl ? Ms(*from.ttl) : SPILLWAY_NONE;
+  to.idle_normal_ms = Ms(from.idle_normal);
+  to.idle_critical_ms = Ms(from.idle_critical);
+  to.token_budget = from.token_budget.value_or(SPILLWAY_NONE);
+  to.reclaim_slice_ms = Ms(from.reclaim_slice);
+  return to;
+}
+
+Result<Options> ToOptions(const spillway_options& given) {
+  spillway_options from = FromOptions(Options());
+  if (Status ok = ReadSized(&given, "options", &from); !ok) return ok.error();
+  Options to;
+  if (from.device != nullptr) to.device = from.device;
+  if (from.card != nullptr) to.card = from.card;
+  if (from.policy != nullptr) to.policy = from.policy;
+  if (from.capacity_bytes != SPILLWAY_WHOLE_CARD) to.capacity = from.capacity_bytes;
+  to.unlimited = from.unlimited != 0;
+  to.entries_max = from.entries_max;
+  to.names_bytes_max = from.names_bytes_max;
+  to.reserve = from.reserve;
+  to.reserve_bytes_min = from.reserve_bytes_min;
+  to.thresholds = {from.threshold_normal, from.threshold_pressure, from.threshold_critical,
+                   from.threshold_emergency};
+  to.exit_band = from.exit_band;
+  to.dwell = FromMs(from.dwell_ms);
+  to.sample_period = FromMs(from.sample_period_ms);
+  to.ttl.reset();
+  if (from.ttl_ms != SPILLWAY_NONE) to.ttl = FromMs(from.ttl_ms);
+  to.idle_normal = FromMs(from.idle_normal_ms);
+  to.idle_critical = FromMs(from.idle_critical_ms);
+  to.token_budget.reset();
+  if (from.token_budget != SPILLWAY_NONE) to.token_budget = from.token_budget;
+  to.reclaim_slice = FromMs(from.reclaim_slice_ms);
+  return to;
+}
+
+Result<SetOptions> ToSetOptions(const spillway_put_options& from) {
+  SetOptions to;
+  to.tokens = from.tokens;
+  for (const auto& [bytes, name, view] : {std::tuple{from.agent, "agent", &to.agent},
+                                          std::tuple{from.parent, "parent", &to.parent},
+                                          std::tuple{from.meta, "meta", &to.meta}}) {
+    if (Status ok = CheckBytes(bytes, name); !ok) return ok.error();
+    *view = View(bytes);
+  }
+  if (from.ttl_ms != 0) to.ttl = FromMs(from.ttl_ms);
+  Result<Hint> hint = ToHint(from.hint);
+  if (!hint) return hint.error();
+  to.hint = *hint;
+  return to;
+}
+
+Status ToOperation(const spillway_operation& from, Operation* to) {
+  if (Status ok = CheckBytes(from.key, "key"); !ok) return ok;
+  to->key = View(from.key);
+  switch (from.kind) {
+    case SPILLWAY_PUT: {
+      to->kind = Operation::Kind::kSet;
+      Result<SetOptions> set = ToSetOptions({sizeof(spillway_put_options), from.tokens, from.agent,
+                                             from.parent, from.meta, from.ttl_ms, from.hint});
+      if (!set) return set.error();
+      to->set = *set;
+      std::vector<Fragment> fragments;
+      if (Status ok = ToFragments(from.source, from.source_count, "source", &fragments); !ok) return ok;
+      to->source = Source(std::move(fragments));
+      return {};
+    }
+    case SPILLWAY_GET: {
+      to->kind = Operation::Kind::kGet;
+      std::vector<MutableFragment> fragments;
+      if (Status ok = ToFragments(from.into, from.into_count, "into", &fragments); !ok) return ok;
+      to->get.into = Sink(std::move(fragments));
+      return {};
+    }
+    case SPILLWAY_ERASE: to->kind = Operation::Kind::kErase; return {};
+    case SPILLWAY_TOUCH: {
+      to->kind = Operation::Kind::kTouch;
+      const Result<Hint> hint = ToHint(from.hint);
+      return hint ? Status() : hint.error();
+    }
+    default: return Bad(fmt::format("kind is {}: it must be a spillway_kind", from.kind));
+  }
+}
+
+char* NewText(std::string_view text) {
+  auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (copy == nullptr) throw std::bad_alloc();
+  std::memcpy(copy, text.data(), text.size());
+  copy[text.size()] = 0;
+  return copy;
+}
+
+}  // namespace spillway::capi

@@ -1,0 +1,68 @@
+// Between the structs of the C ABI and ours, with the checks that only the
+// border can make: pointers that are not there, sizes of other versions.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spillway/cache.h"
+#include "spillway/options.h"
+#include "spillway/result.h"
+#include "spillway/spillway.h"
+#include "spillway/stats.h"
+
+namespace spillway::capi {
+
+// A caller's struct, of its own version, as ours: what it does not have keeps
+// the value it has in `into`. Its size must reach to the end of its first
+// field at least.
+template <typename Struct>
+Status ReadSized(const Struct* from, const char* name, Struct* into) {
+  if (from->size < 2 * sizeof(std::size_t)) {
+    return Error{Code::kInvalidArgument, std::string(name) + ".size is not set: use sizeof"};
+  }
+  std::memcpy(into, from, std::min(from->size, sizeof(Struct)));
+  into->size = sizeof(Struct);
+  return {};
+}
+
+// The other way: as much as the caller has room for, its size left alone.
+template <typename Struct>
+Status WriteSized(Struct from, const char* name, Struct* into) {
+  if (into->size < 2 * sizeof(std::size_t)) {
+    return Error{Code::kInvalidArgument, std::string(name) + ".size is not set: use sizeof"};
+  }
+  from.size = into->size;
+  std::memcpy(into, &from, std::min(from.size, sizeof(Struct)));
+  return {};
+}
+
+Status CheckBytes(spillway_bytes bytes, const char* name);
+inline std::string_view View(spillway_bytes bytes) {
+  return {static_cast<const char*>(bytes.data), bytes.bytes};
+}
+inline spillway_bytes BytesOf(std::string_view view) { return {view.data(), view.size()}; }
+Result<std::vector<std::string_view>> KeysOf(const spillway_bytes* keys, std::size_t count);
+
+spillway_options FromOptions(const Options& options);
+Result<Options> ToOptions(const spillway_options& options);
+
+// Negative: for ever.
+Duration Within(std::int64_t ms);
+
+Result<SetOptions> ToSetOptions(const spillway_put_options& options);
+// The views in it are of `from` and what that points to.
+Status ToOperation(const spillway_operation& from, Operation* to);
+
+spillway_stats FromStats(const Stats& stats);
+std::string JsonOf(const Stats& stats);
+
+// To be freed by spillway_free.
+char* NewText(std::string_view text);
+
+}  // namespace spillway::capi

@@ -1,0 +1,87 @@
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "capi/convert.h"
+
+namespace spillway::capi {
+
+spillway_stats FromStats(const Stats& from) {
+  static_assert(kReasons <= SPILLWAY_REASONS_MAX && kActions <= SPILLWAY_ACTIONS_MAX);
+  spillway_stats to{};
+  to.size = sizeof to;
+  to.entries = from.entries;
+  to.tokens = from.tokens;
+  to.leases = from.leases;
+  to.hits = from.hits;
+  to.misses = from.misses;
+  to.sets = from.sets;
+  to.refused_blocked = from.refused_blocked;
+  to.refused_budget = from.refused_budget;
+  to.refused_other = from.refused_other;
+  to.level_changes = from.level_changes;
+  to.samples = from.samples;
+  to.samples_failed = from.samples_failed;
+  to.reservations = from.reservations;
+  to.index_bytes = from.index_bytes;
+  std::copy(from.left_by_reason.begin(), from.left_by_reason.end(), to.left_by_reason);
+  std::copy(from.left_bytes_by_reason.begin(), from.left_bytes_by_reason.end(),
+            to.left_bytes_by_reason);
+  std::copy(from.left_by_action.begin(), from.left_by_action.end(), to.left_by_action);
+  to.device_capacity_bytes = from.device.capacity;
+  to.device_bytes = from.device.bytes;
+  to.device_held_bytes = from.device.held;
+  to.device_total_bytes = from.device.total;
+  to.device_free_bytes = from.device.free;
+  to.device_reserve_bytes = from.device.reserve;
+  to.device_level = static_cast<std::int32_t>(from.device.level);
+  to.device_pressure_known = from.device.pressure ? 1 : 0;
+  to.device_pressure = from.device.pressure.value_or(0);
+  return to;
+}
+
+std::string JsonOf(const Stats& from) {
+  using Json = nlohmann::ordered_json;
+  Json left = Json::object();
+  Json left_bytes = Json::object();
+  for (std::size_t i = 0; i < from.left_by_reason.size(); ++i) {
+    const std::string name(Name(static_cast<Reason>(i)));
+    left[name] = from.left_by_reason.at(i);
+    left_bytes[name] = from.left_bytes_by_reason.at(i);
+  }
+  Json actions = Json::object();
+  for (std::size_t i = 0; i < from.left_by_action.size(); ++i) {
+    actions[std::string(Name(static_cast<Action>(i)))] = from.left_by_action.at(i);
+  }
+  const TierStats& tier = from.device;
+  const Json device = {{"name", tier.name},
+                       {"capacity", tier.capacity},
+                       {"bytes", tier.bytes},
+                       {"held", tier.held},
+                       {"total", tier.total},
+                       {"free", tier.free},
+                       {"reserve", tier.reserve},
+                       {"pressure", tier.pressure ? Json(*tier.pressure) : Json()},
+                       {"level", std::string(Name(tier.level))}};
+  const Json all = {{"entries", from.entries},
+                    {"tokens", from.tokens},
+                    {"leases", from.leases},
+                    {"hits", from.hits},
+                    {"misses", from.misses},
+                    {"sets", from.sets},
+                    {"refused_blocked", from.refused_blocked},
+                    {"refused_budget", from.refused_budget},
+                    {"refused_other", from.refused_other},
+                    {"level_changes", from.level_changes},
+                    {"samples", from.samples},
+                    {"samples_failed", from.samples_failed},
+                    {"reservations", from.reservations},
+                    {"index_bytes", from.index_bytes},
+                    {"left_by_reason", left},
+                    {"left_bytes_by_reason", left_bytes},
+                    {"left_by_action", actions},
+                    {"device", device}};
+  return all.dump();
+}
+
+}  // namespace spillway::capi

@@ -1,0 +1,34 @@
+#include "capi/guard.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace spillway::capi {
+
+namespace {
+thread_local std::array<char, 512> last_message{};
+}  // namespace
+
+// One more than ours: there, 0 is OK.
+spillway_code CodeOf(Code code) {
+  static_assert(static_cast<int>(Code::kInvalidArgument) + 1 == SPILLWAY_INVALID_ARGUMENT);
+  static_assert(static_cast<int>(Code::kDeadline) + 1 == SPILLWAY_DEADLINE);
+  static_assert(static_cast<int>(Code::kInternal) + 1 == SPILLWAY_INTERNAL);
+  return static_cast<spillway_code>(static_cast<int>(code) + 1);
+}
+
+void CopyMessage(std::string_view message, char* to, std::size_t capacity) noexcept {
+  const std::size_t bytes = std::min(message.size(), capacity - 1);
+  std::memcpy(to, message.data(), bytes);
+  to[bytes] = 0;
+}
+
+spillway_code Fail(Code code, std::string_view message) noexcept {
+  CopyMessage(message, last_message.data(), last_message.size());
+  return CodeOf(code);
+}
+
+const char* LastMessage() noexcept { return last_message.data(); }
+
+}  // namespace spillway::capi

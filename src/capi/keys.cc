@@ -1,0 +1,191 @@
+// The C ABI: one key or many, on the caller's own thread.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "capi/convert.h"
+#include "capi/guard.h"
+#include "capi/handle.h"
+#include "capi/lease_table.h"
+#include "spillway/spillway.h"
+
+namespace spillway::capi {
+
+namespace {
+
+Status CheckCall(const spillway_cache* cache, spillway_bytes key) {
+  if (cache == nullptr) return Bad("cache is NULL");
+  return CheckBytes(key, "key");
+}
+
+spillway_lease HandOut(Lease lease) {
+  spillway_lease out{0, lease.data(), lease.size()};
+  out.handle = LeaseTable::Instance().Put(std::move(lease));
+  return out;
+}
+
+// All of them or, if there is no memory for the handles, none.
+void HandOutAll(std::vector<Lease> from, spillway_lease* to) {
+  std::size_t done = 0;
+  try {
+    for (; done < from.size(); ++done) {
+      if (from[done]) to[done] = HandOut(std::move(from[done]));
+    }
+  } catch (...) {
+    while (done-- > 0) spillway_lease_release(&to[done]);
+    throw;
+  }
+}
+
+}  // namespace
+}  // namespace spillway::capi
+
+using namespace spillway;        // NOLINT(google-build-using-namespace)
+using namespace spillway::capi;  // NOLINT(google-build-using-namespace)
+
+extern "C" {
+
+spillway_code spillway_cache_put(spillway_cache* cache, spillway_bytes key, const void* data,
+                                 std::uint64_t bytes, const spillway_put_options* options) {
+  return Guarded([&]() -> Status {
+    if (Status ok = CheckCall(cache, key); !ok) return ok;
+    if (data == nullptr && bytes > 0) return Bad("data is NULL");
+    spillway_put_options read{};
+    if (options != nullptr) {
+      if (Status ok = ReadSized(options, "options", &read); !ok) return ok;
+    }
+    const Result<SetOptions> set = ToSetOptions(read);
+    if (!set) return set.error();
+    return cache->cache->Set(View(key), Source(data, bytes), *set);
+  });
+}
+
+spillway_code spillway_cache_get(spillway_cache* cache, spillway_bytes key, spillway_lease* lease) {
+  return Guarded([&]() -> Status {
+    if (lease == nullptr) return Bad("lease is NULL");
+    *lease = spillway_lease{};
+    if (Status ok = CheckCall(cache, key); !ok) return ok;
+    Result<std::optional<Lease>> got = cache->cache->Get(View(key));
+    if (!got) return got.error();
+    if (*got) *lease = HandOut(std::move(**got));
+    return {};
+  });
+}
+
+spillway_code spillway_cache_read(spillway_cache* cache, spillway_bytes key, void* data,
+                                  std::uint64_t capacity, std::uint64_t* bytes,
+                                  std::int32_t* found) {
+  return Guarded([&]() -> Status {
+    if (bytes == nullptr || found == nullptr) return Bad("bytes or found is NULL");
+    *bytes = 0;
+    *found = 0;
+    if (Status ok = CheckCall(cache, key); !ok) return ok;
+    if (data == nullptr && capacity > 0) return Bad("data is NULL");
+    const Result<std::optional<Lease>> got = cache->cache->Get(View(key));
+    if (!got) return got.error();
+    if (!*got) return {};
+    const Lease& lease = **got;
+    *found = 1;
+    *bytes = lease.size();
+    if (lease.size() > capacity) {
+      return Bad(fmt::format("data has {} bytes, the value {}", capacity, lease.size()));
+    }
+    if (lease.size() > 0) std::copy_n(lease.data(), lease.size(), static_cast<std::byte*>(data));
+    return {};
+  });
+}
+
+spillway_code spillway_cache_erase(spillway_cache* cache, spillway_bytes key,
+                                   std::int32_t* was_there) {
+  return Guarded([&]() -> Status {
+    if (Status ok = CheckCall(cache, key); !ok) return ok;
+    const bool erased = cache->cache->Erase(View(key));
+    if (was_there != nullptr) *was_there = erased ? 1 : 0;
+    return {};
+  });
+}
+
+spillway_code spillway_cache_touch(spillway_cache* cache, spillway_bytes key, std::int32_t hint,
+                                   std::int32_t* was_there) {
+  return Guarded([&]() -> Status {
+    if (Status ok = CheckCall(cache, key); !ok) return ok;
+    spillway_put_options read{};
+    read.hint = hint;
+    const Result<SetOptions> checked = ToSetOptions(read);
+    if (!checked) return checked.error();
+    const bool touched = cache->cache->Touch(View(key), checked->hint);
+    if (was_there != nullptr) *was_there = touched ? 1 : 0;
+    return {};
+  });
+}
+
+spillway_code spillway_cache_contains(spillway_cache* cache, spillway_bytes key,
+                                      std::int32_t* present) {
+  return Guarded([&]() -> Status {
+    if (Status ok = CheckCall(cache, key); !ok) return ok;
+    const bool there = cache->cache->Contains(View(key));
+    if (present != nullptr) *present = there ? 1 : 0;
+    return {};
+  });
+}
+
+spillway_code spillway_cache_clear(spillway_cache* cache) {
+  return Guarded([&]() -> Status {
+    if (cache == nullptr) return Bad("cache is NULL");
+    cache->cache->Clear();
+    return {};
+  });
+}
+
+spillway_code spillway_cache_get_many(spillway_cache* cache, const spillway_bytes* keys,
+                                      std::size_t count, spillway_lease* leases,
+                                      std::size_t* hits) {
+  return Guarded([&]() -> Status {
+    if (cache == nullptr) return Bad("cache is NULL");
+    if (leases == nullptr && count > 0) return Bad("leases is NULL");
+    std::fill_n(leases, count, spillway_lease{});
+    const Result<std::vector<std::string_view>> views = KeysOf(keys, count);
+    if (!views) return views.error();
+    std::vector<Lease> got(count);
+    const std::size_t found = cache->cache->GetMany(views->data(), count, got.data());
+    HandOutAll(std::move(got), leases);
+    if (hits != nullptr) *hits = found;
+    return {};
+  });
+}
+
+spillway_code spillway_cache_match(spillway_cache* cache, const spillway_bytes* keys,
+                                   std::size_t count, std::size_t* run) {
+  return Guarded([&]() -> Status {
+    if (cache == nullptr || run == nullptr) return Bad("cache or run is NULL");
+    const Result<std::vector<std::string_view>> views = KeysOf(keys, count);
+    if (!views) return views.error();
+    *run = cache->cache->Match(*views);
+    return {};
+  });
+}
+
+spillway_code spillway_cache_get_chain(spillway_cache* cache, const spillway_bytes* keys,
+                                       std::size_t count, spillway_lease* leases,
+                                       std::size_t* run) {
+  return Guarded([&]() -> Status {
+    if (cache == nullptr || run == nullptr) return Bad("cache or run is NULL");
+    if (leases == nullptr && count > 0) return Bad("leases is NULL");
+    *run = 0;
+    std::fill_n(leases, count, spillway_lease{});
+    const Result<std::vector<std::string_view>> views = KeysOf(keys, count);
+    if (!views) return views.error();
+    std::vector<Lease> chain = cache->cache->GetChain(*views);
+    const std::size_t length = chain.size();
+    HandOutAll(std::move(chain), leases);
+    *run = length;
+    return {};
+  });
+}
+
+}  // extern "C"
