@@ -1,0 +1,100 @@
+// What a seed draws before anything happens: how large its world is, what the
+// cache is set to, what clients like to do and what goes wrong. Swarm style:
+// each seed gives some things no weight at all, so that worlds differ more
+// than their average would.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/curve.h"
+#include "sim/rng.h"
+#include "spillway/options.h"
+#include "spillway/units.h"
+
+namespace spillway::sim {
+
+// What can happen besides pending tasks taking their turn.
+enum class Do : std::uint8_t {
+  kSet,
+  kGet,       // Lease and hold.
+  kRead,      // Lease, read, release at once.
+  kGetMany,
+  kTouch,
+  kContains,
+  kRelease,
+  kErase,
+  kClear,
+  kMatch,
+  kChain,     // Match, leased as one.
+  kBatch,     // Sets, gets, erases and touches in one.
+  kBadSet,    // Not a legal set.
+  kLook,      // Time is looked at.
+  kTick,      // A pass without a sample.
+  kHurriedRelief,  // One step of relief that runs out of time.
+  kStats,     // Answers: stats, order, explain.
+  kStartStop,
+  // What goes wrong.
+  kRefuseMap,
+  kSourceFails,
+  kSourceHangs,
+  kSourceLies,
+  kClockSteps,
+  kNeighbour,  // Takes or gives.
+  kNeighbourDies,
+  kCrash,
+  kCount
+};
+inline constexpr std::size_t kDos = static_cast<std::size_t>(Do::kCount);
+
+struct Plan {
+  // --- the cache ---
+  Options options;  // Without clock and listener.
+  bool real_bytes = true;
+  Bytes capacity = 0;  // Tier::kUnlimited: none.
+  Bytes card = 0;
+  Bytes chunk = 0;
+  bool shared = false;
+  Bytes reserve = 0;
+  int hash_bits = 64;
+  std::size_t moves_per_step = 4096;
+
+  // --- the clients ---
+  std::size_t clients = 1;
+  std::size_t leases_max = 0;
+  std::vector<std::string> keys;
+  std::size_t hot_keys = 0;
+  std::uint32_t hot_percent = 0;
+  std::size_t chain = 1;  // Keys come in chains of this length.
+  std::uint32_t parent_percent = 0;
+  Bytes value_max = 0;
+  bool equal_sizes = false;
+  Tokens tokens_max = 0;
+  std::uint32_t ttl_percent = 0;
+  Duration ttl_max{};
+  std::uint32_t names_percent = 0;     // Sets with agent and meta.
+  std::uint32_t hurried_percent = 0;   // Operations with a deadline.
+  std::size_t batch_max = 1;
+  std::array<std::uint32_t, kDos> weights{};
+  std::uint64_t weights_sum = 0;
+  std::uint32_t queue_percent = 50;  // How often a pending task is preferred.
+
+  // --- time and pressure ---
+  Duration tick{};             // Time passes by up to twice this an event.
+  std::uint32_t still_percent = 0;  // How often it does not.
+  bool sampled = false;        // Somebody samples every options.sample_period.
+  bool foreign = true;         // The curve is what others use; else pressure itself.
+  bool real_card = false;      // Pressure is what the card says, others are neighbours.
+  Curve::Shape shape = Curve::Shape::kFlat;
+  double low = 0;
+  double high = 0;
+  Duration curve_period{};
+
+  static Plan Draw(std::uint64_t seed);
+  // In a line or two, for people.
+  std::string Describe() const;
+};
+
+}  // namespace spillway::sim

@@ -1,0 +1,47 @@
+// A tier seen through glass: passes everything on, keeps its own list of who
+// holds which bytes, and can be told to refuse.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "device/testing/fake_device.h"
+#include "sim/verdict.h"
+#include "tier/tier.h"
+
+namespace spillway::sim {
+
+class SimTier final : public Tier {
+ public:
+  // `device`: what it stands on, if anything.
+  SimTier(std::unique_ptr<Tier> tier, testing::FakeDevice* device, Verdict* verdict);
+
+  std::string_view name() const override { return tier_->name(); }
+  Bytes capacity() const override { return tier_->capacity(); }
+  Result<std::byte*> Allocate(Bytes bytes) override;
+  void Free(std::byte* block, Bytes bytes) override;
+  Bytes allocated() const override { return tier_->allocated(); }
+  Bytes held() const override { return tier_->held(); }
+  void Write(std::byte* block, const Source& source) override { tier_->Write(block, source); }
+  void Read(const std::byte* block, Bytes bytes, const Sink& sink) const override {
+    tier_->Read(block, bytes, sink);
+  }
+
+  // The next `n` allocations are refused.
+  void RefuseNext(std::uint64_t n) { refuse_ = n; }
+  const std::uint64_t* refusals() const { return &refusals_; }
+
+  // That what is mapped is what blocks need, no more and no less.
+  void CheckMemory() const;
+
+ private:
+  const std::unique_ptr<Tier> tier_;
+  testing::FakeDevice* const device_;
+  Verdict* const verdict_;
+  std::map<std::byte*, Bytes> blocks_;  // Without the empty ones.
+  std::uint64_t refuse_ = 0;
+  std::uint64_t refusals_ = 0;
+};
+
+}  // namespace spillway::sim

@@ -1,0 +1,47 @@
+// The first thing a world found wrong. What comes after it is not looked at.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace spillway::sim {
+
+// Lines of DESIGN section 9.
+enum Invariant : int {
+  kAccounting = 1,
+  kLeases = 2,
+  kValues = 3,
+  kAllOrNothing = 4,
+  kOneOwner = 5,
+  kLevelAndRefusal = 6,
+  kWhoLeaves = 7,
+  kLiveness = 8,
+  kAfterCrash = 9,
+  kSameEvents = 10
+};
+
+class Verdict {
+ public:
+  // `told` hears of the failure at once: the process may not live much longer.
+  explicit Verdict(std::function<void(const Verdict&)> told) : told_(std::move(told)) {}
+
+  void Fail(int invariant, std::string what) {
+    if (failed()) return;
+    invariant_ = invariant;
+    what_ = std::move(what);
+    if (told_) told_(*this);
+  }
+  bool failed() const { return invariant_ != 0; }
+  int invariant() const { return invariant_; }
+  const std::string& what() const { return what_; }
+
+  std::uint64_t event = 0;  // The one that is running.
+
+ private:
+  const std::function<void(const Verdict&)> told_;
+  int invariant_ = 0;
+  std::string what_;
+};
+
+}  // namespace spillway::sim

@@ -1,0 +1,19 @@
+// The phases of the stress program. Each opens caches of its own, and reports
+// what it finds wrong to the board.
+#pragma once
+
+#include "stress/board.h"
+
+namespace spillway::stress {
+
+// Everything at once, on a small cache under constant eviction; then the
+// accounts must agree and nothing may be left.
+void RunMixed(Board* board);
+
+// A key that is set again and again, in a cache with room, never misses.
+void RunReplacing(Board* board, std::uint64_t ops);
+
+// Caches close under leases and batches in flight.
+void RunClosing(Board* board, std::uint64_t rounds);
+
+}  // namespace spillway::stress
