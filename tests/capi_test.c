@@ -1,7 +1,10 @@
-/* The C ABI, used by C: every call, right and wrong. */
+/* The C ABI from C99, every call of it, used rightly and wrongly. */
+#define _POSIX_C_SOURCE 200809L
+
+#include <math.h>
 #include <poll.h>
-#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "spillway/spillway.h"
@@ -9,273 +12,570 @@
 static int passed = 0;
 static int failed = 0;
 
-static void Check(int ok, const char* what, int line) {
-  if (ok) {
-    ++passed;
-  } else {
-    ++failed;
-    printf("capi_test.c:%d: failed: %s\n", line, what);
-  }
-}
-#define CHECK(condition) Check((condition) ? 1 : 0, #condition, __LINE__)
+#define CHECK(condition)                                                               \
+  do {                                                                                 \
+    if (condition) {                                                                   \
+      ++passed;                                                                        \
+    } else {                                                                           \
+      ++failed;                                                                        \
+      printf("FAILED: %s:%d: %s (last message: %s)\n", __FILE__, __LINE__, #condition, \
+             spillway_error_message());                                                \
+    }                                                                                  \
+  } while (0)
+
+#define OK(call) CHECK((call) == SPILLWAY_OK)
+#define REFUSED(call, why) CHECK((call) == (why) && spillway_error_message()[0] != '\0')
+#define BAD(call) REFUSED(call, SPILLWAY_INVALID_ARGUMENT)
+
+static spillway_bytes T(const char* text) { return spillway_text(text); }
 
 static spillway_cache* OpenSmall(void) {
   spillway_options options;
-  spillway_error error;
   spillway_cache* cache = NULL;
-  spillway_options_init(&options);
-  options.capacity = 1 << 20;
-  CHECK(spillway_cache_open(&options, &cache, &error) == SPILLWAY_OK);
-  CHECK(error.code == SPILLWAY_OK);
+  OK(spillway_options_init(&options, sizeof options, NULL));
+  options.capacity_bytes = 1 << 20;
+  options.token_budget = 1000;
+  OK(spillway_cache_open(&options, &cache));
+  if (cache == NULL) {
+    printf("no cache, no test: %s\n0 passed, 1 failed\n", spillway_error_message());
+    exit(1);
+  }
   return cache;
 }
 
-static spillway_put Put(const char* key, spillway_fragment* fragment, const char* value) {
-  spillway_put item;
-  memset(&item, 0, sizeof item);
-  item.key = key;
-  item.key_bytes = strlen(key);
-  fragment->data = (void*)(uintptr_t)value;
-  fragment->bytes = strlen(value);
-  fragment->place = SPILLWAY_HOST;
-  item.fragments = fragment;
-  item.fragment_count = 1;
-  item.tokens = 3;
-  return item;
+static int Put(spillway_cache* cache, const char* key, const char* value) {
+  return spillway_cache_put(cache, T(key), value, strlen(value), NULL) == SPILLWAY_OK;
 }
 
-static spillway_get Get(const char* key) {
-  spillway_get item;
-  memset(&item, 0, sizeof item);
-  item.key = key;
-  item.key_bytes = strlen(key);
-  return item;
+static int HasText(const char* text, const char* part) {
+  return text != NULL && strstr(text, part) != NULL;
 }
 
-static void OneAtATime(void) {
-  spillway_cache* cache = OpenSmall();
-  spillway_error error;
-  spillway_fragment fragment;
-  spillway_put put = Put("a", &fragment, "hello");
-  put.agent = "planner";
-  put.meta = "m";
-  put.meta_bytes = 1;
-  CHECK(spillway_cache_put_one(cache, &put, &error) == SPILLWAY_OK);
-  CHECK(put.code == SPILLWAY_OK);
+static void Names(void) {
+  CHECK(strcmp(spillway_code_name(SPILLWAY_OK), "OK") == 0);
+  CHECK(strcmp(spillway_code_name(SPILLWAY_OVER_BUDGET), "OverBudget") == 0);
+  CHECK(strcmp(spillway_code_name(SPILLWAY_INTERNAL), "Internal") == 0);
+  CHECK(strcmp(spillway_code_name(99), "") == 0);
+  CHECK(strcmp(spillway_mode_name(SPILLWAY_EMERGENCY), "emergency") == 0);
+  CHECK(strcmp(spillway_mode_name(SPILLWAY_WORKFLOW_AWARE), "workflow_aware") == 0);
+  CHECK(strcmp(spillway_mode_name(-1), "") == 0);
+  CHECK(strcmp(spillway_action_name(3), "destroy") == 0);
+  CHECK(strcmp(spillway_reason_name(0), "expired") == 0);
+  CHECK(strcmp(spillway_reason_name(1000), "") == 0);
+  CHECK(strlen(spillway_version()) >= 5);
+  CHECK(spillway_abi_version() == SPILLWAY_ABI_VERSION);
+  CHECK(strcmp(spillway_error_message(), "") == 0);
+}
 
-  spillway_get get = Get("a");
-  CHECK(spillway_cache_get_one(cache, &get, &error) == SPILLWAY_OK);
-  CHECK(get.bytes == 5 && get.tokens == 3 && get.lease != 0);
-  CHECK(memcmp(get.data, "hello", 5) == 0);
+static void Opening(void) {
+  spillway_options options;
+  spillway_cache* cache = (spillway_cache*)&options;
+  char older[sizeof(spillway_options)];
 
-  /* The lease stays good whatever happens to the key. */
-  CHECK(spillway_cache_erase(cache, "a", 1) == SPILLWAY_OK);
-  CHECK(spillway_cache_erase(cache, "a", 1) == SPILLWAY_NOT_FOUND);
-  CHECK(memcmp(get.data, "hello", 5) == 0);
-  CHECK(spillway_lease_release(get.lease) == SPILLWAY_OK);
-  CHECK(spillway_lease_release(get.lease) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(spillway_lease_release(0) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(spillway_lease_release(UINT64_MAX) == SPILLWAY_INVALID_ARGUMENT);
+  BAD(spillway_options_init(NULL, sizeof options, NULL));
+  BAD(spillway_options_init(&options, 0, NULL));
+  BAD(spillway_options_init(&options, sizeof options, "sede"));
+  OK(spillway_options_init(&options, sizeof options, "seed"));
+  CHECK(options.ttl_ms == SPILLWAY_NONE && options.token_budget == SPILLWAY_NONE);
+  CHECK(options.unlimited == 1 && strcmp(options.policy, "seed") == 0);
+  OK(spillway_options_init(&options, sizeof options, "default"));
+  CHECK(options.size == sizeof options && options.capacity_bytes == SPILLWAY_WHOLE_CARD);
+  CHECK(options.ttl_ms == 600000 && options.token_budget == 50000000);
+  CHECK(options.threshold_emergency > 0.95 && options.threshold_emergency < 0.97);
 
-  get = Get("a");
-  CHECK(spillway_cache_get_one(cache, &get, &error) == SPILLWAY_NOT_FOUND);
-  CHECK(get.lease == 0 && error.code == SPILLWAY_OK);
+  BAD(spillway_cache_open(&options, NULL));
+  options.capacity_bytes = 0;
+  BAD(spillway_cache_open(&options, &cache));
+  CHECK(cache == NULL && HasText(spillway_error_message(), "capacity"));
+  options.capacity_bytes = 1 << 20;
+  options.policy = "best";
+  BAD(spillway_cache_open(&options, &cache));
+  CHECK(HasText(spillway_error_message(), "best"));
+  options.policy = NULL;
+  options.threshold_normal = 0.9;
+  BAD(spillway_cache_open(&options, &cache));
+  options.size = 0;
+  BAD(spillway_cache_open(&options, &cache));
 
-  /* Into the caller's memory, in two pieces. */
-  put = Put("b", &fragment, "0123456789");
-  CHECK(spillway_cache_put_one(cache, &put, NULL) == SPILLWAY_OK);
-  char left[4];
-  char right[16];
-  memset(right, '.', sizeof right);
-  spillway_fragment into[2] = {{left, sizeof left, SPILLWAY_HOST},
-                               {right, sizeof right, SPILLWAY_HOST}};
-  get = Get("b");
-  get.fragments = into;
-  get.fragment_count = 2;
-  CHECK(spillway_cache_get_one(cache, &get, &error) == SPILLWAY_OK);
-  CHECK(get.bytes == 10 && get.lease == 0);
-  CHECK(memcmp(left, "0123", 4) == 0 && memcmp(right, "456789.", 7) == 0);
-  get.fragment_count = 1;
-  CHECK(spillway_cache_get_one(cache, &get, &error) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(strstr(error.message, "sink has 4 bytes") != NULL);
-
-  CHECK(spillway_cache_contains(cache, "b", 1) == SPILLWAY_OK);
-  CHECK(spillway_cache_touch(cache, "b", 1) == SPILLWAY_OK);
-  CHECK(spillway_cache_touch(cache, "x", 1) == SPILLWAY_NOT_FOUND);
-  CHECK(spillway_cache_clear(cache) == SPILLWAY_OK);
-  CHECK(spillway_cache_contains(cache, "b", 1) == SPILLWAY_NOT_FOUND);
+  /* A caller of an older version knows fewer fields; the rest are defaults. */
+  OK(spillway_options_init(&options, sizeof options, NULL));
+  memset(older, 0x5a, sizeof older);
+  memcpy(older, &options, offsetof(spillway_options, capacity_bytes));
+  ((spillway_options*)(void*)older)->size = offsetof(spillway_options, capacity_bytes);
+  OK(spillway_cache_open((spillway_options*)(void*)older, &cache));
   spillway_cache_close(cache);
+
+  BAD(spillway_cache_open_toml(T("capacty = \"1MiB\"\n"), "cache.toml", &cache));
+  CHECK(cache == NULL && HasText(spillway_error_message(), "cache.toml:1"));
+  BAD(spillway_cache_open_toml(T(""), NULL, NULL));
+  OK(spillway_cache_open_toml(T("capacity = \"1MiB\"\npolicy = \"lru\"\n"), NULL, &cache));
+  OK(spillway_cache_start(cache));
+  OK(spillway_cache_start(cache));
+  OK(spillway_cache_stop(cache));
+  OK(spillway_cache_stop(cache));
+  spillway_cache_close(cache);
+  spillway_cache_close(NULL);
+  BAD(spillway_cache_start(NULL));
+  BAD(spillway_cache_stop(NULL));
+}
+
+static void OneKey(void) {
+  spillway_cache* cache = OpenSmall();
+  spillway_lease lease;
+  spillway_lease_facts facts;
+  spillway_put_options with;
+  char copy[16];
+  uint64_t bytes = 0;
+  int32_t found = 0;
+
+  memset(&with, 0, sizeof with);
+  with.size = sizeof with;
+  with.tokens = 7;
+  with.agent = T("planner");
+  with.meta = T("meta");
+  with.hint = SPILLWAY_HINT_AGAIN;
+  OK(spillway_cache_put(cache, T("key"), "value", 5, &with));
+
+  OK(spillway_cache_get(cache, T("key"), &lease));
+  CHECK(lease.handle != 0 && lease.bytes == 5 && memcmp(lease.data, "value", 5) == 0);
+  facts.size = sizeof facts;
+  OK(spillway_lease_read_facts(&lease, &facts));
+  CHECK(facts.tokens == 7 && facts.generation > 0);
+  CHECK(facts.agent.bytes == 7 && memcmp(facts.agent.data, "planner", 7) == 0);
+  CHECK(facts.meta.bytes == 4 && memcmp(facts.meta.data, "meta", 4) == 0);
+  facts.size = 0;
+  BAD(spillway_lease_read_facts(&lease, &facts));
+
+  /* A new generation; the lease keeps the old one. */
+  CHECK(Put(cache, "key", "other"));
+  CHECK(memcmp(lease.data, "value", 5) == 0);
+  OK(spillway_lease_release(&lease));
+  CHECK(lease.handle == 0 && lease.data == NULL);
+  OK(spillway_lease_release(&lease));
+
+  OK(spillway_cache_get(cache, T("nowhere"), &lease));
+  CHECK(lease.handle == 0);
+  BAD(spillway_lease_read_facts(&lease, &facts));
+
+  OK(spillway_cache_read(cache, T("key"), copy, sizeof copy, &bytes, &found));
+  CHECK(found == 1 && bytes == 5 && memcmp(copy, "other", 5) == 0);
+  BAD(spillway_cache_read(cache, T("key"), copy, 4, &bytes, &found));
+  CHECK(found == 1 && bytes == 5);
+  OK(spillway_cache_read(cache, T("nowhere"), NULL, 0, &bytes, &found));
+  CHECK(found == 0 && bytes == 0);
+
+  OK(spillway_cache_contains(cache, T("key"), &found));
+  CHECK(found == 1);
+  OK(spillway_cache_touch(cache, T("key"), SPILLWAY_HINT_DONE, &found));
+  CHECK(found == 1);
+  OK(spillway_cache_erase(cache, T("key"), &found));
+  CHECK(found == 1);
+  OK(spillway_cache_erase(cache, T("key"), &found));
+  CHECK(found == 0);
+  OK(spillway_cache_contains(cache, T("key"), &found));
+  CHECK(found == 0);
+
+  /* Nothing at all is a value, too. */
+  OK(spillway_cache_put(cache, T("empty"), NULL, 0, NULL));
+  OK(spillway_cache_get(cache, T("empty"), &lease));
+  CHECK(lease.handle != 0 && lease.bytes == 0);
+  OK(spillway_lease_release(&lease));
+  OK(spillway_cache_clear(cache));
+  OK(spillway_cache_contains(cache, T("empty"), &found));
+  CHECK(found == 0);
+  spillway_cache_close(cache);
+}
+
+static void BadLeases(void) {
+  spillway_cache* cache = OpenSmall();
+  spillway_lease lease;
+  spillway_lease copy;
+  spillway_lease garbage = {0x1234567890abcdefu, NULL, 0};
+  spillway_lease again;
+  CHECK(Put(cache, "key", "value"));
+  OK(spillway_cache_get(cache, T("key"), &lease));
+  copy = lease;
+  OK(spillway_lease_release(&lease));
+  again = copy;
+  BAD(spillway_lease_release(&copy));
+  CHECK(copy.handle == 0);
+  BAD(spillway_lease_release(&garbage));
+  BAD(spillway_lease_release(NULL));
+
+  /* The place is used again; the old handle still means the old lease. */
+  OK(spillway_cache_get(cache, T("key"), &lease));
+  CHECK(lease.handle != again.handle);
+  BAD(spillway_lease_release(&again));
+  CHECK(memcmp(lease.data, "value", 5) == 0);
+
+  /* Leases outlive their cache. */
+  spillway_cache_close(cache);
+  CHECK(memcmp(lease.data, "value", 5) == 0);
+  OK(spillway_lease_release(&lease));
+}
+
+static void Refusals(void) {
+  spillway_cache* cache = OpenSmall();
+  spillway_put_options with;
+  spillway_lease lease;
+  spillway_bytes nothing = {NULL, 3};
+  uint64_t bytes = 0;
+  int32_t found = 0;
+  static char large[2 << 20];
+
+  memset(&with, 0, sizeof with);
+  with.size = sizeof with;
+  BAD(spillway_cache_put(cache, T(""), "v", 1, NULL));
+  BAD(spillway_cache_put(cache, nothing, "v", 1, NULL));
+  BAD(spillway_cache_put(cache, T("k"), NULL, 1, NULL));
+  BAD(spillway_cache_put(NULL, T("k"), "v", 1, NULL));
+  BAD(spillway_cache_put(cache, (spillway_bytes){large, 65537}, "v", 1, NULL));
+  with.tokens = -1;
+  BAD(spillway_cache_put(cache, T("k"), "v", 1, &with));
+  with.tokens = 2000;
+  REFUSED(spillway_cache_put(cache, T("k"), "v", 1, &with), SPILLWAY_OVER_BUDGET);
+  with.tokens = 0;
+  with.ttl_ms = -5;
+  BAD(spillway_cache_put(cache, T("k"), "v", 1, &with));
+  with.ttl_ms = 0;
+  with.hint = 9;
+  BAD(spillway_cache_put(cache, T("k"), "v", 1, &with));
+  with.hint = 0;
+  with.meta = nothing;
+  BAD(spillway_cache_put(cache, T("k"), "v", 1, &with));
+  with.size = 0;
+  BAD(spillway_cache_put(cache, T("k"), "v", 1, &with));
+  REFUSED(spillway_cache_put(cache, T("k"), large, sizeof large, NULL), SPILLWAY_TOO_LARGE);
+
+  BAD(spillway_cache_get(NULL, T("k"), &lease));
+  BAD(spillway_cache_get(cache, T("k"), NULL));
+  BAD(spillway_cache_get(cache, nothing, &lease));
+  BAD(spillway_cache_read(cache, T("k"), NULL, 5, &bytes, &found));
+  BAD(spillway_cache_read(cache, T("k"), NULL, 0, NULL, &found));
+  BAD(spillway_cache_erase(NULL, T("k"), NULL));
+  BAD(spillway_cache_touch(cache, T("k"), 77, NULL));
+  BAD(spillway_cache_contains(NULL, T("k"), NULL));
+  BAD(spillway_cache_clear(NULL));
+  BAD(spillway_cache_get_many(cache, NULL, 1, &lease, NULL));
+  BAD(spillway_cache_get_many(cache, &nothing, 1, NULL, NULL));
+  BAD(spillway_cache_match(cache, NULL, 1, NULL));
+  BAD(spillway_cache_get_chain(NULL, &nothing, 1, &lease, NULL));
+  spillway_cache_close(cache);
+}
+
+static void ManyKeys(void) {
+  spillway_cache* cache = OpenSmall();
+  spillway_put_options child;
+  spillway_bytes keys[3] = {{"root", 4}, {"leaf", 4}, {"more", 4}};
+  spillway_lease leases[3];
+  size_t run = 9;
+
+  memset(&child, 0, sizeof child);
+  child.size = sizeof child;
+  child.parent = keys[0];
+  CHECK(Put(cache, "root", "r"));
+  OK(spillway_cache_put(cache, keys[1], "l", 1, &child));
+
+  OK(spillway_cache_match(cache, keys, 3, &run));
+  CHECK(run == 2);
+  OK(spillway_cache_get_chain(cache, keys, 3, leases, &run));
+  CHECK(run == 2 && leases[0].handle != 0 && leases[1].handle != 0 && leases[2].handle == 0);
+  CHECK(memcmp(leases[1].data, "l", 1) == 0);
+  OK(spillway_lease_release(&leases[0]));
+  OK(spillway_lease_release(&leases[1]));
+
+  OK(spillway_cache_get_many(cache, keys, 3, leases, &run));
+  CHECK(run == 2 && leases[0].handle != 0 && leases[2].handle == 0);
+  OK(spillway_lease_release(&leases[0]));
+  OK(spillway_lease_release(&leases[1]));
+
+  /* A new root is another chain. */
+  CHECK(Put(cache, "root", "R"));
+  OK(spillway_cache_match(cache, keys, 3, &run));
+  CHECK(run == 1);
+  OK(spillway_cache_match(cache, keys, 0, &run));
+  CHECK(run == 0);
+  spillway_cache_close(cache);
+}
+
+static spillway_operation Operation(int32_t kind, const char* key) {
+  spillway_operation operation;
+  memset(&operation, 0, sizeof operation);
+  operation.size = sizeof operation;
+  operation.kind = kind;
+  operation.key = T(key);
+  return operation;
+}
+
+static int Readable(spillway_cache* cache, int timeout_ms) {
+  struct pollfd ready = {spillway_cache_fd(cache), POLLIN, 0};
+  return poll(&ready, 1, timeout_ms);
+}
+
+/* The next batch that ends, which must be `tag`. */
+static spillway_completion Next(spillway_cache* cache, uint64_t tag) {
+  spillway_completion completion = {0, NULL, 0, 0};
+  size_t count = 0;
+  OK(spillway_cache_poll(cache, &completion, 1, 20000, &count));
+  CHECK(count == 1 && completion.tag == tag);
+  return completion;
 }
 
 static void Batches(void) {
   spillway_cache* cache = OpenSmall();
-  spillway_fragment fragments[3];
-  spillway_put puts[3];
-  puts[0] = Put("root", &fragments[0], "R");
-  puts[1] = Put("leaf", &fragments[1], "L");
-  puts[1].parent = "root";
-  puts[1].parent_bytes = 4;
-  puts[2] = Put("", &fragments[2], "no key");
-  CHECK(spillway_cache_put(cache, puts, 3, 1000, 7) == SPILLWAY_OK);
-
-  struct pollfd ready = {spillway_cache_fd(cache), POLLIN, 0};
-  CHECK(poll(&ready, 1, 20000) == 1);
+  spillway_operation operations[6];
   spillway_completion completions[4];
-  CHECK(spillway_cache_poll(cache, completions, 4, 20000) == 1);
-  CHECK(completions[0].tag == 7 && completions[0].failures == 1);
-  CHECK(puts[0].code == SPILLWAY_OK && puts[1].code == SPILLWAY_OK);
-  CHECK(puts[2].code == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(poll(&ready, 1, 0) == 0);
-  CHECK(spillway_cache_poll(cache, completions, 4, 0) == 0);
+  spillway_fragment pieces[2] = {{"Hel", 3, SPILLWAY_HOST}, {"lo", 2, SPILLWAY_HOST}};
+  spillway_fragment on_device = {"xyz", 3, SPILLWAY_DEVICE};
+  char first[2];
+  char rest[8];
+  spillway_sink into[2] = {{first, 2, SPILLWAY_HOST}, {rest, 8, SPILLWAY_HOST}};
+  size_t count = 9;
 
-  const void* keys[3] = {"root", "leaf", "more"};
-  const size_t key_bytes[3] = {4, 4, 4};
-  CHECK(spillway_cache_match(cache, keys, key_bytes, 3) == 2);
+  CHECK(Readable(cache, 0) == 0);
+  OK(spillway_cache_poll(cache, completions, 4, 0, &count));
+  CHECK(count == 0);
+  OK(spillway_cache_poll(cache, completions, 4, 5, &count));
+  CHECK(count == 0);
 
-  spillway_get gets[2];
-  gets[0] = Get("leaf");
-  gets[1] = Get("more");
-  CHECK(spillway_cache_get(cache, gets, 2, 1000, 8) == SPILLWAY_OK);
-  CHECK(spillway_cache_poll(cache, completions, 4, 20000) == 1);
-  CHECK(completions[0].tag == 8 && completions[0].failures == 0);
-  CHECK(gets[0].code == SPILLWAY_OK && gets[1].code == SPILLWAY_NOT_FOUND);
+  operations[0] = Operation(SPILLWAY_PUT, "whole");
+  operations[0].source = pieces;
+  operations[0].source_count = 2;
+  operations[0].tokens = 3;
+  operations[0].agent = T("greeter");
+  operations[1] = Operation(SPILLWAY_PUT, "");
+  operations[1].source = pieces;
+  operations[1].source_count = 1;
+  operations[2] = Operation(SPILLWAY_PUT, "device");
+  operations[2].source = &on_device;
+  operations[2].source_count = 1;
+  operations[3] = Operation(77, "kind");
+  operations[4] = Operation(SPILLWAY_PUT, "no source");
+  operations[4].source_count = 1;
+  operations[5] = Operation(SPILLWAY_PUT, "empty");
+  OK(spillway_cache_submit(cache, operations, 6, 10000, 41));
+  CHECK(Readable(cache, 20000) == 1);
+  completions[0] = Next(cache, 41);
+  CHECK(completions[0].operations == operations && completions[0].count == 6);
+  CHECK(completions[0].failed == 4);
+  CHECK(Readable(cache, 0) == 0);
+  CHECK(operations[0].code == SPILLWAY_OK && operations[0].message[0] == '\0');
+  CHECK(operations[1].code == SPILLWAY_INVALID_ARGUMENT && HasText(operations[1].message, "empty"));
+  CHECK(operations[2].code == SPILLWAY_INVALID_ARGUMENT &&
+        HasText(operations[2].message, "device"));
+  CHECK(operations[3].code == SPILLWAY_INVALID_ARGUMENT && HasText(operations[3].message, "77"));
+  CHECK(operations[4].code == SPILLWAY_INVALID_ARGUMENT && HasText(operations[4].message, "NULL"));
+  CHECK(operations[5].code == SPILLWAY_OK);
 
-  /* Leases outlive their cache. */
+  operations[0] = Operation(SPILLWAY_GET, "whole");
+  operations[1] = Operation(SPILLWAY_GET, "whole");
+  operations[1].into = into;
+  operations[1].into_count = 2;
+  operations[2] = Operation(SPILLWAY_GET, "whole");
+  operations[2].into = into;
+  operations[2].into_count = 1;
+  operations[3] = Operation(SPILLWAY_GET, "nowhere");
+  operations[4] = Operation(SPILLWAY_TOUCH, "whole");
+  operations[5] = Operation(SPILLWAY_ERASE, "empty");
+  OK(spillway_cache_submit(cache, operations, 6, -1, 42));
+  completions[0] = Next(cache, 42);
+  CHECK(completions[0].failed == 1);
+  CHECK(operations[0].found == 1 && operations[0].lease.handle != 0 && operations[0].bytes == 5);
+  CHECK(memcmp(operations[0].lease.data, "Hello", 5) == 0);
+  CHECK(operations[1].found == 1 && operations[1].bytes == 5 && operations[1].lease.handle == 0);
+  CHECK(memcmp(first, "He", 2) == 0 && memcmp(rest, "llo", 3) == 0);
+  CHECK(operations[2].code == SPILLWAY_INVALID_ARGUMENT && operations[2].bytes == 5);
+  CHECK(operations[3].code == SPILLWAY_OK && operations[3].found == 0);
+  CHECK(operations[4].found == 1 && operations[5].found == 1);
+
+  /* No time at all, and nothing at all. */
+  operations[1] = Operation(SPILLWAY_PUT, "late");
+  OK(spillway_cache_submit(cache, &operations[1], 1, 0, 43));
+  completions[0] = Next(cache, 43);
+  CHECK(operations[1].code == SPILLWAY_DEADLINE || operations[1].code == SPILLWAY_OK);
+  OK(spillway_cache_submit(cache, NULL, 0, 0, 44));
+  completions[0] = Next(cache, 44);
+  CHECK(completions[0].count == 0 && completions[0].failed == 0);
+
+  /* Several wait, and come in the order in which they ended. */
+  operations[1] = Operation(SPILLWAY_TOUCH, "whole");
+  operations[2] = Operation(SPILLWAY_TOUCH, "whole");
+  OK(spillway_cache_submit(cache, &operations[1], 1, -1, 45));
+  OK(spillway_cache_submit(cache, &operations[2], 1, -1, 46));
+  OK(spillway_cache_poll(cache, completions, 1, 20000, &count));
+  CHECK(count == 1 && completions[0].tag == 45 && Readable(cache, 0) == 1);
+  OK(spillway_cache_poll(cache, completions, 4, -1, &count));
+  CHECK(count == 1 && completions[0].tag == 46 && Readable(cache, 0) == 0);
+
+  operations[1].size = 3;
+  BAD(spillway_cache_submit(cache, &operations[1], 1, 0, 1));
+  BAD(spillway_cache_submit(cache, NULL, 1, 0, 1));
+  BAD(spillway_cache_submit(NULL, operations, 1, 0, 1));
+  BAD(spillway_cache_poll(NULL, completions, 1, 0, &count));
+  BAD(spillway_cache_poll(cache, NULL, 1, 0, &count));
+  BAD(spillway_cache_poll(cache, completions, 1, 0, NULL));
+  CHECK(spillway_cache_fd(NULL) == -1);
+
+  /* Closed before it is polled: what was submitted has ended all the same. */
+  operations[1] = Operation(SPILLWAY_GET, "whole");
+  OK(spillway_cache_submit(cache, &operations[1], 1, -1, 47));
   spillway_cache_close(cache);
-  CHECK(memcmp(gets[0].data, "L", 1) == 0);
-  CHECK(spillway_lease_release(gets[0].lease) == SPILLWAY_OK);
+  CHECK(operations[1].lease.handle != 0 && memcmp(operations[1].lease.data, "Hello", 5) == 0);
+  OK(spillway_lease_release(&operations[1].lease));
+  OK(spillway_lease_release(&operations[0].lease));
+}
+
+struct newer_operation {
+  spillway_operation known;
+  char unknown[64];
+};
+
+static void LargerStructs(void) {
+  spillway_cache* cache = OpenSmall();
+  struct newer_operation operations[2];
+  memset(operations, 0, sizeof operations);
+  operations[0].known = Operation(SPILLWAY_PUT, "a");
+  operations[1].known = Operation(SPILLWAY_TOUCH, "a");
+  operations[0].known.size = sizeof operations[0];
+  operations[1].known.size = sizeof operations[1];
+  OK(spillway_cache_submit(cache, &operations[0].known, 2, -1, 1));
+  CHECK(Next(cache, 1).failed == 0);
+  CHECK(operations[1].known.code == SPILLWAY_OK);
+  spillway_cache_close(cache);
+}
+
+struct Seen {
+  int count;
+  char key[8];
+  int32_t action;
+  int32_t reason;
+};
+
+static void SeeDeparture(const spillway_departure* departure, void* context) {
+  struct Seen* seen = (struct Seen*)context;
+  ++seen->count;
+  snprintf(seen->key, sizeof seen->key, "%.*s", (int)departure->key.bytes,
+           (const char*)departure->key.data);
+  seen->action = departure->action;
+  seen->reason = departure->reason;
+}
+
+static int32_t SeeEntry(const spillway_entry* entry, void* context) {
+  struct Seen* seen = (struct Seen*)context;
+  ++seen->count;
+  return entry->bytes == 1 && entry->access_count >= 1 && seen->count < 2 ? 0 : 1;
 }
 
 static void Pressure(void) {
+  spillway_options options;
+  spillway_cache* cache = NULL;
+  spillway_state state;
+  struct Seen seen = {0, "", 0, 0};
+  double pressure = 0.9;
+  int32_t level = -1;
+  uint64_t freed = 1;
+  char* why = NULL;
+
+  OK(spillway_options_init(&options, sizeof options, "seed"));
+  OK(spillway_cache_open(&options, &cache));
+  CHECK(Put(cache, "a", "1") && Put(cache, "b", "2") && Put(cache, "c", "3"));
+  OK(spillway_cache_apply(cache, &pressure, &level, SeeDeparture, &seen));
+  CHECK(level == SPILLWAY_PRESSURE && seen.count == 1 && strcmp(seen.key, "a") == 0);
+  CHECK(strcmp(spillway_action_name(seen.action), "destroy") == 0);
+  CHECK(strcmp(spillway_reason_name(seen.reason), "heavy") == 0);
+
+  pressure = 0.97;
+  OK(spillway_cache_apply(cache, &pressure, NULL, NULL, NULL));
+  state.size = sizeof state;
+  OK(spillway_cache_read_state(cache, &state));
+  CHECK(state.level == SPILLWAY_EMERGENCY && state.mode == SPILLWAY_EMERGENCY);
+  CHECK(state.blocked == 1 && state.pressure_known == 1 && state.pressure > 0.96);
+  CHECK(state.entries == 2 && state.size == sizeof state);
+  REFUSED(spillway_cache_put(cache, T("d"), "4", 1, NULL), SPILLWAY_BLOCKED);
+  CHECK(HasText(spillway_error_message(), "emergency"));
+
+  pressure = 1.5;
+  BAD(spillway_cache_apply(cache, &pressure, NULL, NULL, NULL));
+  pressure = NAN;
+  BAD(spillway_cache_apply(cache, &pressure, NULL, NULL, NULL));
+  BAD(spillway_cache_apply(NULL, NULL, NULL, NULL, NULL));
+  OK(spillway_cache_apply(cache, NULL, &level, NULL, NULL));
+
+  OK(spillway_cache_reclaim(cache, 100, 1, &freed, &why));
+  CHECK(freed == 0 && HasText(why, "never destroys"));
+  spillway_free(why);
+  BAD(spillway_cache_reclaim(cache, 100, 1, NULL, NULL));
+  spillway_cache_close(cache);
+}
+
+static void Answers(void) {
   spillway_cache* cache = OpenSmall();
-  spillway_error error;
-  spillway_fragment fragment;
-  spillway_put put = Put("a", &fragment, "1");
-  CHECK(spillway_cache_start(cache, &error) == SPILLWAY_OK);
-  CHECK(spillway_cache_stop(cache) == SPILLWAY_OK);
-  CHECK(spillway_cache_put_one(cache, &put, &error) == SPILLWAY_OK);
-  CHECK(spillway_cache_apply(cache, 0.97) == 0);
-  CHECK(spillway_cache_level(cache) == SPILLWAY_EMERGENCY);
-  CHECK(spillway_cache_is_blocked(cache) == 1);
-  put = Put("b", &fragment, "2");
-  CHECK(spillway_cache_put_one(cache, &put, &error) == SPILLWAY_BLOCKED);
-  CHECK(error.code == SPILLWAY_BLOCKED && strstr(error.message, "emergency") != NULL);
-
   spillway_stats stats;
+  spillway_state state;
+  spillway_lease lease;
+  struct Seen seen = {0, "", 0, 0};
+  char* text = NULL;
+
+  CHECK(Put(cache, "a", "1") && Put(cache, "b", "2") && Put(cache, "a", "3"));
+  OK(spillway_cache_get(cache, T("a"), &lease));
+  memset(&stats, 0, sizeof stats);
   stats.size = sizeof stats;
-  CHECK(spillway_cache_stats(cache, &stats) == SPILLWAY_OK);
-  CHECK(stats.entries == 1 && stats.tokens == 3 && stats.refused == 1);
-  CHECK(stats.capacity == 1 << 20 && stats.level == SPILLWAY_EMERGENCY && stats.blocked == 1);
-  stats.size = 1;
-  CHECK(spillway_cache_stats(cache, &stats) == SPILLWAY_INVALID_ARGUMENT);
+  OK(spillway_cache_read_stats(cache, &stats));
+  CHECK(stats.entries == 2 && stats.sets == 3 && stats.leases == 1 && stats.hits == 1);
+  CHECK(stats.device_bytes == 2 && stats.device_capacity_bytes == 1 << 20);
+  CHECK(stats.left_by_reason[9] == 1 && strcmp(spillway_reason_name(9), "replaced") == 0);
+  CHECK(stats.left_by_action[3] == 1 && stats.device_level == SPILLWAY_RELAXED);
+  OK(spillway_lease_release(&lease));
 
-  char text[400];
-  const size_t json = spillway_cache_stats_json(cache, text, sizeof text);
-  CHECK(json == strlen(text) && strstr(text, "\"level\":\"emergency\"") != NULL);
-  CHECK(spillway_cache_stats_json(cache, text, 10) == json && strlen(text) == 9);
-  CHECK(spillway_cache_explain(cache, "a", 1, text, sizeof text) > 0);
-  CHECK(strstr(text, "is in the device tier") != NULL);
-  spillway_cache_close(cache);
-}
+  /* As much as an older caller has room for, and not a byte more. */
+  memset(&stats, 0x5a, sizeof stats);
+  stats.size = offsetof(spillway_stats, leases);
+  OK(spillway_cache_read_stats(cache, &stats));
+  CHECK(stats.entries == 2 && stats.leases == 0x5a5a5a5a5a5a5a5au);
+  stats.size = 0;
+  BAD(spillway_cache_read_stats(cache, &stats));
+  BAD(spillway_cache_read_stats(NULL, &stats));
+  state.size = 1;
+  BAD(spillway_cache_read_state(cache, &state));
+  BAD(spillway_cache_read_state(cache, NULL));
 
-static void WrongArguments(void) {
-  spillway_cache* cache = NULL;
-  spillway_error error;
-  spillway_options options;
-  spillway_options_init(&options);
-  spillway_options_init(NULL);
-  CHECK(spillway_cache_open(NULL, &cache, &error) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(spillway_cache_open(&options, NULL, &error) == SPILLWAY_INVALID_ARGUMENT);
-  options.size = 3;
-  CHECK(spillway_cache_open(&options, &cache, &error) == SPILLWAY_INVALID_ARGUMENT);
-  spillway_options_init(&options);
-  options.policy = "best";
-  CHECK(spillway_cache_open(&options, &cache, &error) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(strstr(error.message, "'best'") != NULL && cache == NULL);
-  CHECK(spillway_cache_open_toml("capacty = \"1MiB\"", &cache, &error) ==
-        SPILLWAY_INVALID_ARGUMENT);
-  CHECK(strstr(error.message, "capacity") != NULL);
-  CHECK(spillway_cache_open_toml(NULL, &cache, NULL) == SPILLWAY_INVALID_ARGUMENT);
+  OK(spillway_cache_stats_json(cache, &text));
+  CHECK(HasText(text, "\"entries\":2") && HasText(text, "\"replaced\":1"));
+  CHECK(HasText(text, "\"level\":\"relaxed\""));
+  spillway_free(text);
+  BAD(spillway_cache_stats_json(cache, NULL));
 
-  CHECK(spillway_cache_open_toml("capacity = \"1MiB\"\npolicy = \"lru\"", &cache, &error) ==
-        SPILLWAY_OK);
-  spillway_put put;
-  memset(&put, 0, sizeof put);
-  CHECK(spillway_cache_put_one(cache, &put, &error) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(spillway_cache_put_one(cache, NULL, &error) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(spillway_cache_put_one(NULL, &put, &error) == SPILLWAY_INVALID_ARGUMENT);
-  put.key = "k";
-  put.key_bytes = 1;
-  put.fragment_count = 1;
-  CHECK(spillway_cache_put_one(cache, &put, &error) == SPILLWAY_INVALID_ARGUMENT);
-  spillway_fragment fragment = {NULL, 8, SPILLWAY_HOST};
-  put.fragments = &fragment;
-  CHECK(spillway_cache_put_one(cache, &put, &error) == SPILLWAY_INVALID_ARGUMENT);
-  fragment.data = &fragment;
-  fragment.place = SPILLWAY_DEVICE;
-  CHECK(spillway_cache_put_one(cache, &put, &error) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(strstr(error.message, "device fragment") != NULL);
-  fragment.place = (spillway_place)9;
-  CHECK(spillway_cache_put_one(cache, &put, &error) == SPILLWAY_INVALID_ARGUMENT);
-  fragment.place = SPILLWAY_HOST;
-  put.tokens = -1;
-  CHECK(spillway_cache_put_one(cache, &put, &error) == SPILLWAY_INVALID_ARGUMENT);
-  fragment.bytes = 2 << 20;
-  put.tokens = 0;
-  CHECK(spillway_cache_put_one(cache, &put, &error) == SPILLWAY_TOO_LARGE);
+  OK(spillway_cache_explain(cache, T("a"), &text));
+  CHECK(HasText(text, "'a' is in the device tier"));
+  spillway_free(text);
+  OK(spillway_cache_explain(cache, T("nowhere"), &text));
+  CHECK(HasText(text, "not here"));
+  spillway_free(text);
+  BAD(spillway_cache_explain(cache, T("a"), NULL));
+  BAD(spillway_cache_explain(NULL, T("a"), &text));
+  spillway_free(NULL);
 
-  CHECK(spillway_cache_put(cache, NULL, 1, 10, 1) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(spillway_cache_get(NULL, NULL, 0, 10, 1) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(spillway_cache_get(cache, NULL, 0, -1, 1) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(spillway_cache_poll(cache, NULL, 1, 0) == -1);
-  CHECK(spillway_cache_fd(NULL) == -1);
-  CHECK(spillway_cache_erase(cache, NULL, 0) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(spillway_cache_clear(NULL) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(spillway_cache_start(NULL, NULL) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(spillway_cache_stop(NULL) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(spillway_cache_match(NULL, NULL, NULL, 3) == 0);
-  CHECK(spillway_cache_apply(NULL, 0.5) == -1);
-  CHECK(spillway_cache_apply(cache, 1.5) == -1);
-  CHECK(spillway_cache_apply(cache, -1) == 0);
-  CHECK(spillway_cache_stats(cache, NULL) == SPILLWAY_INVALID_ARGUMENT);
-  CHECK(spillway_cache_stats_json(NULL, NULL, 0) == 0);
-  CHECK(spillway_cache_explain(cache, NULL, 0, NULL, 0) == 0);
-  CHECK(spillway_cache_level(NULL) == SPILLWAY_RELAXED);
-  CHECK(spillway_cache_is_blocked(NULL) == 0);
-  spillway_cache_close(cache);
-  spillway_cache_close(NULL);
-}
-
-static void Names(void) {
-  CHECK(strcmp(spillway_code_name(SPILLWAY_OK), "Ok") == 0);
-  CHECK(strcmp(spillway_code_name(SPILLWAY_BLOCKED), "Blocked") == 0);
-  CHECK(strcmp(spillway_code_name(SPILLWAY_INTERNAL), "Internal") == 0);
-  CHECK(strcmp(spillway_code_name(SPILLWAY_NOT_FOUND), "NotFound") == 0);
-  CHECK(strcmp(spillway_code_name((spillway_code)77), "?") == 0);
-  CHECK(strlen(spillway_version()) > 0);
-}
-
-static void Seed(void) {
-  spillway_options options;
-  spillway_cache* cache = NULL;
-  spillway_fragment fragment;
-  spillway_options_init(&options);
-  options.seed = 1;
-  CHECK(spillway_cache_open(&options, &cache, NULL) == SPILLWAY_OK);
-  spillway_put put = Put("a", &fragment, "1");
-  CHECK(spillway_cache_put_one(cache, &put, NULL) == SPILLWAY_OK);
-  CHECK(spillway_cache_apply(cache, 0.90) == 1); /* A quarter, and at least one. */
-  CHECK(spillway_cache_contains(cache, "a", 1) == SPILLWAY_NOT_FOUND);
+  OK(spillway_cache_for_each(cache, SeeEntry, &seen));
+  CHECK(seen.count == 2);
+  CHECK(Put(cache, "c", "4"));
+  seen.count = 0;
+  OK(spillway_cache_for_each(cache, SeeEntry, &seen));
+  CHECK(seen.count == 2); /* It said stop at two. */
+  BAD(spillway_cache_for_each(cache, NULL, NULL));
   spillway_cache_close(cache);
 }
 
 int main(void) {
-  OneAtATime();
-  Batches();
-  Pressure();
-  WrongArguments();
   Names();
-  Seed();
+  Opening();
+  OneKey();
+  BadLeases();
+  Refusals();
+  ManyKeys();
+  Batches();
+  LargerStructs();
+  Pressure();
+  Answers();
   printf("%d passed, %d failed\n", passed, failed);
   return failed == 0 ? 0 : 1;
 }

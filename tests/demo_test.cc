@@ -41,6 +41,7 @@ class Program {
   explicit Program(std::vector<std::string> arguments, Out out = Out::kPipe) {
     arguments.insert(arguments.begin(), SPILLWAY_BIN);
     std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
     const int theirs = out == Out::kPipe ? MakePipe() : MakeTerminal();

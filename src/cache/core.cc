@@ -108,9 +108,9 @@ Status Core::CheckSource(std::string_view key, const Source& source,
                                fragment.bytes)};
     }
     if (__builtin_add_overflow(bytes, fragment.bytes, &bytes)) {
-      return Error{Code::kTooLarge,
-                   fmt::format("set '{}': its fragments are more than any memory can hold",
-                               Printable(key))};
+      return Error{
+          Code::kTooLarge,
+          fmt::format("set '{}': its fragments are more than any memory can hold", Printable(key))};
     }
     if (fragment.place == Place::kDevice) {
       return Error{Code::kInvalidArgument,

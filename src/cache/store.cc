@@ -11,6 +11,15 @@
 
 namespace spillway {
 
+namespace {
+// For counters that all may read and only the strand writes: it need not lock
+// the line for that.
+template <typename T>
+void Add(std::atomic<T>& counter, T what) {
+  counter.store(counter.load(std::memory_order_relaxed) + what, std::memory_order_relaxed);
+}
+}  // namespace
+
 Result<std::unique_ptr<Store>> Store::Open(const Settings& settings, std::unique_ptr<Tier> tier) {
   auto slots = SlotTable::Open(settings.entries_max);
   if (!slots) return slots.error();
@@ -125,8 +134,8 @@ EntryId Store::Commit(std::uint32_t id, std::uint32_t old, TimePoint now) {
   }
   --reservations_;
   tokens_reserved_ -= record.tokens;
-  tokens_.fetch_add(record.tokens, std::memory_order_relaxed);
-  entries_.fetch_add(1, std::memory_order_relaxed);
+  Add(tokens_, Tokens{record.tokens});
+  Add(entries_, std::size_t{1});
   slot.word.Publish(1);
   if (old == kNoSlot) {
     index_->Link(id);
@@ -138,9 +147,9 @@ EntryId Store::Commit(std::uint32_t id, std::uint32_t old, TimePoint now) {
 
 Store::Fate Store::Retire(std::uint32_t id, bool owned) {
   const Record& record = slots_->record(id);
-  entries_.fetch_sub(1, std::memory_order_relaxed);
-  tokens_.fetch_sub(record.tokens, std::memory_order_relaxed);
-  departed_hits_.fetch_add(FactsOf(id).access_count - 1, std::memory_order_relaxed);
+  Add(entries_, ~std::size_t{0});
+  Add(tokens_, -Tokens{record.tokens});
+  Add(departed_hits_, FactsOf(id).access_count - 1);
   if (owned) {
     Discard(id);
     return Fate::kFreed;

@@ -1,9 +1,9 @@
 // The C ABI: pressure, and what can be asked.
-#include <fmt/format.h>
-
 #include <chrono>
 #include <optional>
 #include <string>
+
+#include <fmt/format.h>
 
 #include "capi/convert.h"
 #include "capi/guard.h"
@@ -23,8 +23,8 @@ spillway_code spillway_cache_apply(spillway_cache* cache, const double* pressure
     if (pressure != nullptr && !(*pressure >= 0 && *pressure <= 1)) {
       return Bad(fmt::format("pressure is {}: it must be from 0 to 1", *pressure));
     }
-    const Applied applied = cache->cache->Apply(
-        pressure == nullptr ? std::nullopt : std::optional<double>(*pressure));
+    const Applied applied =
+        cache->cache->Apply(pressure == nullptr ? std::nullopt : std::optional<double>(*pressure));
     if (level != nullptr) *level = static_cast<std::int32_t>(applied.level);
     if (visit == nullptr) return {};
     for (const Departure& departure : applied.left) {

@@ -1,12 +1,12 @@
 #include "capi/convert.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <cstdlib>
 #include <new>
 #include <tuple>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "capi/guard.h"
 
@@ -35,7 +35,8 @@ Result<Hint> ToHint(std::int32_t hint) {
 
 template <typename Fragments, typename Fragment>
 Status ToFragments(const Fragment* from, std::size_t count, const char* name, Fragments* to) {
-  if (from == nullptr && count > 0) return Bad(fmt::format("{} is NULL, its count {}", name, count));
+  if (from == nullptr && count > 0)
+    return Bad(fmt::format("{} is NULL, its count {}", name, count));
   to->reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     const Fragment& fragment = from[i];
@@ -43,13 +44,14 @@ Status ToFragments(const Fragment* from, std::size_t count, const char* name, Fr
       return Bad(fmt::format("{}[{}].data is NULL", name, i));
     }
     if (fragment.place == SPILLWAY_DEVICE) {
-      return Bad(fmt::format("{}[{}] is on the device, but the tier is on the cpu device; host "
-                             "memory is right here",
-                             name, i));
+      return Bad(
+          fmt::format("{}[{}] is on the device, but the tier is on the cpu device; host "
+                      "memory is right here",
+                      name, i));
     }
     if (fragment.place != SPILLWAY_HOST) {
-      return Bad(fmt::format("{}[{}].place is {}: it must be a spillway_place", name, i,
-                             fragment.place));
+      return Bad(
+          fmt::format("{}[{}].place is {}: it must be a spillway_place", name, i, fragment.place));
     }
     to->push_back({fragment.data, fragment.bytes, Place::kHost});
   }
@@ -132,9 +134,9 @@ Result<Options> ToOptions(const spillway_options& given) {
 Result<SetOptions> ToSetOptions(const spillway_put_options& from) {
   SetOptions to;
   to.tokens = from.tokens;
-  for (const auto& [bytes, name, view] : {std::tuple{from.agent, "agent", &to.agent},
-                                          std::tuple{from.parent, "parent", &to.parent},
-                                          std::tuple{from.meta, "meta", &to.meta}}) {
+  for (const auto& [bytes, name, view] :
+       {std::tuple{from.agent, "agent", &to.agent}, std::tuple{from.parent, "parent", &to.parent},
+        std::tuple{from.meta, "meta", &to.meta}}) {
     if (Status ok = CheckBytes(bytes, name); !ok) return ok.error();
     *view = View(bytes);
   }
@@ -156,7 +158,8 @@ Status ToOperation(const spillway_operation& from, Operation* to) {
       if (!set) return set.error();
       to->set = *set;
       std::vector<Fragment> fragments;
-      if (Status ok = ToFragments(from.source, from.source_count, "source", &fragments); !ok) return ok;
+      if (Status ok = ToFragments(from.source, from.source_count, "source", &fragments); !ok)
+        return ok;
       to->source = Source(std::move(fragments));
       return {};
     }
@@ -167,13 +170,16 @@ Status ToOperation(const spillway_operation& from, Operation* to) {
       to->get.into = Sink(std::move(fragments));
       return {};
     }
-    case SPILLWAY_ERASE: to->kind = Operation::Kind::kErase; return {};
+    case SPILLWAY_ERASE:
+      to->kind = Operation::Kind::kErase;
+      return {};
     case SPILLWAY_TOUCH: {
       to->kind = Operation::Kind::kTouch;
       const Result<Hint> hint = ToHint(from.hint);
       return hint ? Status() : hint.error();
     }
-    default: return Bad(fmt::format("kind is {}: it must be a spillway_kind", from.kind));
+    default:
+      return Bad(fmt::format("kind is {}: it must be a spillway_kind", from.kind));
   }
 }
 

@@ -1,6 +1,7 @@
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include <nlohmann/json.hpp>
 
 #include "capi/convert.h"
 

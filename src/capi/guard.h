@@ -18,9 +18,7 @@ spillway_code CodeOf(Code code);
 spillway_code Fail(Code code, std::string_view message) noexcept;
 const char* LastMessage() noexcept;
 
-inline Error Bad(std::string message) {
-  return Error{Code::kInvalidArgument, std::move(message)};
-}
+inline Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 
 // Copies as much of `message` as fits, always ended by a zero.
 void CopyMessage(std::string_view message, char* to, std::size_t capacity) noexcept;

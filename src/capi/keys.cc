@@ -1,12 +1,12 @@
 // The C ABI: one key or many, on the caller's own thread.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "capi/convert.h"
 #include "capi/guard.h"

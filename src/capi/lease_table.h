@@ -43,7 +43,7 @@ class LeaseTable {
   };
   struct alignas(64) Shard {
     std::mutex mutex;
-    std::vector<Place> places;         // Guarded by mutex, as all here.
+    std::vector<Place> places;  // Guarded by mutex, as all here.
     std::vector<std::uint32_t> unused;
 
     Place* Find(std::uint64_t handle);

@@ -58,7 +58,8 @@ std::int32_t spillway_abi_version(void) { return SPILLWAY_ABI_VERSION; }
 const char* spillway_error_message(void) { return LastMessage(); }
 void spillway_free(void* text) { std::free(text); }
 
-spillway_code spillway_options_init(spillway_options* options, std::size_t size, const char* preset) {
+spillway_code spillway_options_init(spillway_options* options, std::size_t size,
+                                    const char* preset) {
   return Guarded([&]() -> Status {
     if (options == nullptr) return Bad("options is NULL");
     const Result<Options> defaults = PresetOptions(preset == nullptr ? "default" : preset);

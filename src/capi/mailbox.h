@@ -21,9 +21,9 @@ struct Flight {
   spillway_operation* operations = nullptr;  // The caller's, which may be larger than ours.
   std::size_t count = 0;
   std::uint64_t tag = 0;
-  std::vector<Operation> inside;             // Ours, in the same order.
+  std::vector<Operation> inside;  // Ours, in the same order.
   std::size_t failed = 0;
-  std::unique_ptr<Flight> next;              // In the mailbox.
+  std::unique_ptr<Flight> next;  // In the mailbox.
 
   spillway_operation* At(std::size_t i) const;
 };

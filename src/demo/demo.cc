@@ -19,7 +19,7 @@ namespace {
 
 // So many tokens fit the card, whatever its size: the story is the same on
 // every machine. 512 MiB make 4 KiB a token.
-constexpr Bytes kCardTokens = 128 * 1024;
+constexpr Bytes kCardTokens = 131'072;
 
 AgentSettings AgentSettingsFor(Bytes card_bytes) {
   AgentSettings settings;

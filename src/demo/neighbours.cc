@@ -35,6 +35,7 @@ Error Failed(const char* what, int error) {
 // Its output comes to `out`; signals are as in a shell, whatever the demo blocks.
 Result<pid_t> Spawn(const std::vector<std::string>& arguments, int out) {
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
 
@@ -161,8 +162,7 @@ void Neighbours::EndAll(Duration now) {
     Look(now);
     if (present() > 0) ::poll(nullptr, 0, 5);
   }
-  for (std::size_t i = 0; i < all_.size(); ++i) {
-    Neighbour& neighbour = all_[i];
+  for (Neighbour& neighbour : all_) {
     if (neighbour.state == Neighbour::State::kGone) continue;
     ::kill(neighbour.pid, SIGKILL);
     ::waitpid(neighbour.pid, &neighbour.status, 0);  // A killed process ends.

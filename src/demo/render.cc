@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -32,7 +33,7 @@ std::string Repeat(std::string_view glyph, std::size_t times) {
 // Where a share of the card stands on a bar of `cells`.
 std::size_t CellOf(double share, std::size_t cells) {
   const double at = std::clamp(share, 0.0, 1.0) * static_cast<double>(cells);
-  return std::min(cells, static_cast<std::size_t>(at + 0.5));
+  return std::min(cells, static_cast<std::size_t>(std::llround(at)));
 }
 
 class Drawing {

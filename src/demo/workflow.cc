@@ -31,6 +31,7 @@ constexpr std::array kRoles = {
 }  // namespace
 
 Workflow::Workflow(const AgentSettings& settings, Cache* cache) {
+  agents_.reserve(kRoles.size());
   for (const Role& role : kRoles) {
     agents_.push_back(std::make_unique<Agent>(std::string(role.name), role.shape, settings, cache));
   }
@@ -47,6 +48,7 @@ void Workflow::Run(Duration arrival, const std::stop_token& stop) {
 // One after another they come, with all they remember.
 void Workflow::Gather(Duration arrival, const std::stop_token& stop) {
   std::vector<std::jthread> arriving;
+  arriving.reserve(agents_.size());
   for (const auto& agent : agents_) {
     arriving.emplace_back([&agent, &stop] { agent->TakeTurn(stop); });
     if (!PauseFor(stop, arrival / static_cast<Duration::rep>(agents_.size()))) return;
@@ -59,6 +61,7 @@ void Workflow::RunRound(std::uint64_t round, const std::stop_token& stop) {
   {
     const std::size_t first = kFirstActor + 3 * (round % kTrios);
     std::vector<std::jthread> trio;
+    trio.reserve(3);
     for (std::size_t i = first; i < first + 3; ++i) {
       trio.emplace_back([agent = agents_[i].get(), &stop] { agent->TakeTurn(stop); });
     }
@@ -69,6 +72,7 @@ void Workflow::RunRound(std::uint64_t round, const std::stop_token& stop) {
 
 std::vector<AgentView> Workflow::views() const {
   std::vector<AgentView> views;
+  views.reserve(agents_.size());
   for (const auto& agent : agents_) views.push_back(agent->view());
   return views;
 }

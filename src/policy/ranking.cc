@@ -18,7 +18,7 @@ constexpr std::size_t kNearLeast = 64;
 constexpr std::size_t kSamples = 256;
 // Refreshing reads all; it is paid for by this share of them that were found
 // to be used since.
-constexpr std::size_t kRefreshShare = 32;
+constexpr std::size_t kRefreshShare = 64;
 constexpr std::size_t kPrefetchAhead = 16;
 }  // namespace
 
@@ -63,8 +63,7 @@ void Ranking::Left(EntryId id) {
 std::optional<EntryId> Ranking::Next(std::int64_t bound) {
   for (;;) {
     if (near_.empty()) {
-      // All that are far are after the border, hence beyond this bound.
-      if (far_.empty() || border_.key > bound) return std::nullopt;
+      if (far_.empty() || far_least_ > bound) return std::nullopt;
       BringNear();
       continue;
     }
@@ -97,6 +96,7 @@ std::optional<EntryId> Ranking::Next(std::int64_t bound) {
 
 void Ranking::Put(const Node& node) {
   if (Before(border_, node)) {
+    far_least_ = std::min(far_least_, node.key);
     far_.push_back(node);
   } else {
     Push(node);
@@ -149,14 +149,18 @@ void Ranking::SiftDown(std::size_t at, Node node) {
 
 void Ranking::BringNear() {
   border_ = NewBorder(std::max(far_.size() / kNearShare, kNearLeast));
+  far_least_ = kNoBound;
   std::size_t kept = 0;
-  for (const Node& node : far_) {
-    if (!Counts(node.id)) {
-      if (leftovers_ > 0) --leftovers_;
-    } else if (Before(border_, node)) {
-      far_[kept++] = node;
-    } else {
+  for (std::size_t at = 0; at < far_.size(); ++at) {
+    const Node& node = far_[at];
+    if (Before(border_, node)) {  // Leftovers, too: asking costs more than keeping.
+      far_least_ = std::min(far_least_, node.key);
+      if (kept != at) far_[kept] = node;
+      ++kept;
+    } else if (Counts(node.id)) {
       near_.push_back(node);
+    } else if (leftovers_ > 0) {
+      --leftovers_;
     }
   }
   far_.resize(kept);
@@ -175,9 +179,15 @@ Ranking::Node Ranking::NewBorder(std::size_t count) const {
   return *border;
 }
 
-void Ranking::Refresh() {
+void Ranking::PutAllFar() {
   far_.insert(far_.end(), near_.begin(), near_.end());
   near_.clear();
+  border_ = kBeforeAll;
+  far_least_ = std::numeric_limits<std::int64_t>::min();
+}
+
+void Ranking::Refresh() {
+  PutAllFar();
   std::size_t kept = 0;
   for (std::size_t at = 0; at < far_.size(); ++at) {
     if (at + kPrefetchAhead < far_.size()) {
@@ -193,17 +203,13 @@ void Ranking::Refresh() {
     far_[kept++] = {key_of_(facts), node.place, node.id};
   }
   far_.resize(kept);
-  border_ = {std::numeric_limits<std::int64_t>::min(), 0, {}};
   leftovers_ = 0;
   used_since_ = 0;
 }
 
 void Ranking::DropLeftovers() {
-  const auto is_leftover = [this](const Node& node) { return !Counts(node.id); };
-  far_.insert(far_.end(), near_.begin(), near_.end());
-  near_.clear();
-  std::erase_if(far_, is_leftover);
-  border_ = {std::numeric_limits<std::int64_t>::min(), 0, {}};
+  PutAllFar();
+  std::erase_if(far_, [this](const Node& node) { return !Counts(node.id); });
   leftovers_ = 0;
 }
 

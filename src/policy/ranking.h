@@ -52,6 +52,7 @@ class Ranking {
     std::uint64_t place;
     EntryId id;
   };
+  static constexpr Node kBeforeAll{std::numeric_limits<std::int64_t>::min(), 0, {}};
   static bool Before(const Node& a, const Node& b) {
     return a.key != b.key ? a.key < b.key : a.place < b.place;
   }
@@ -68,7 +69,8 @@ class Ranking {
   void BringNear();
   // A node that about `count` of far_ are not after; it is one of them.
   Node NewBorder(std::size_t count) const;
-  // Reads every node anew and puts all of them far.
+  void PutAllFar();
+  // Reads every node anew.
   void Refresh();
   void DropLeftovers();
 
@@ -76,7 +78,8 @@ class Ranking {
   const FactReader* const reader_;
   std::vector<Node> near_;  // Four children a node: half the cache lines of two.
   std::vector<Node> far_;   // In no order.
-  Node border_{std::numeric_limits<std::int64_t>::min(), 0, {}};
+  Node border_ = kBeforeAll;
+  std::int64_t far_least_ = kNoBound;  // No key in far_ is less.
   std::vector<std::uint32_t> queued_;
   std::size_t leftovers_ = 0;
   std::size_t used_since_ = 0;  // Nodes met with too small a key since the last refresh.

@@ -6,9 +6,9 @@ namespace spillway::sim {
 
 std::string_view Name(Act act) {
   constexpr std::array<std::string_view, kActs> kNames = {
-      "admitted", "refused", "commit",  "cancelled", "hit",   "miss",  "release", "erase",
-      "clear",    "match",   "sample",  "look",      "relief", "reap",  "expired", "idle",
-      "heavy",    "order",   "room",    "budget",    "reserve", "replaced", "marked"};
+      "admitted", "refused", "commit", "cancelled", "hit",     "miss",     "release", "erase",
+      "clear",    "match",   "sample", "look",      "relief",  "reap",     "expired", "idle",
+      "heavy",    "order",   "room",   "budget",    "reserve", "replaced", "marked"};
   return kNames.at(static_cast<std::size_t>(act));
 }
 
@@ -36,13 +36,14 @@ std::string_view Coverage::WhyImpossible(Level level, Act act, Fault fault, bool
       if (level == Level::kEmergency) return "EMERGENCY admits nothing";
       break;
     case Act::kIdle:
-      if (level != Level::kNormal && level != Level::kEmergency) return "only NORMAL and EMERGENCY ask who is idle";
+      if (level != Level::kNormal && level != Level::kEmergency)
+        return "only NORMAL and EMERGENCY ask who is idle";
       break;
     case Act::kHeavy:
     case Act::kOrder:
       if (level != Level::kPressure && level != Level::kCritical && fault != Fault::kFailed &&
           fault != Fault::kHung && fault != Fault::kClock && fault != Fault::kLied) {
-        return "below PRESSURE and in EMERGENCY only an unknown pressure asks for weight";
+        return "but at PRESSURE and CRITICAL only an unknown pressure asks for weight";
       }
       break;
     case Act::kMarked:
@@ -62,10 +63,14 @@ void Coverage::ForEachPair(Visit&& visit) const {
   constexpr std::array<std::size_t, 4> kSizes = {kLevels, kActs, kFaults, 2};
   const auto name = [](std::size_t dimension, std::size_t at) -> std::string_view {
     switch (dimension) {
-      case 0: return spillway::Name(static_cast<Level>(at));
-      case 1: return Name(static_cast<Act>(at));
-      case 2: return Name(static_cast<Fault>(at));
-      default: return at != 0 ? "leased" : "unleased";
+      case 0:
+        return spillway::Name(static_cast<Level>(at));
+      case 1:
+        return Name(static_cast<Act>(at));
+      case 2:
+        return Name(static_cast<Fault>(at));
+      default:
+        return at != 0 ? "leased" : "unleased";
     }
   };
   for (std::size_t first = 0; first < 4; ++first) {
@@ -116,17 +121,19 @@ std::uint64_t Coverage::MissingCells() const {
 std::string Coverage::Print() const {
   std::string text = "how often each occurred, with leases held / without, in thousands\n";
   text += fmt::format("{:10} {:9}", "act", "level");
-  for (std::size_t f = 0; f < kFaults; ++f) text += fmt::format(" {:>13}", Name(static_cast<Fault>(f)));
+  for (std::size_t f = 0; f < kFaults; ++f)
+    text += fmt::format(" {:>13}", Name(static_cast<Fault>(f)));
   text += "\n";
   std::uint64_t cells = 0;
   std::uint64_t possible = 0;
   std::string missing;
   for (std::size_t a = 0; a < kActs; ++a) {
     for (std::size_t l = 0; l < kLevels; ++l) {
-      text += fmt::format("{:10} {:9}", Name(static_cast<Act>(a)), spillway::Name(static_cast<Level>(l)));
+      text += fmt::format("{:10} {:9}", Name(static_cast<Act>(a)),
+                          spillway::Name(static_cast<Level>(l)));
       for (std::size_t f = 0; f < kFaults; ++f) {
         std::string cell;
-        for (const std::size_t h : {1, 0}) {
+        for (const std::size_t h : {std::size_t{1}, std::size_t{0}}) {
           const std::uint64_t count = cells_[l][a][f][h];
           const bool can = WhyImpossible(static_cast<Level>(l), static_cast<Act>(a),
                                          static_cast<Fault>(f), h != 0)
@@ -135,11 +142,12 @@ std::string Coverage::Print() const {
           possible += can ? 1 : 0;
           if (can && count == 0) {
             missing += fmt::format("  {} / {} / {} / {}\n", Name(static_cast<Act>(a)),
-                                   spillway::Name(static_cast<Level>(l)), Name(static_cast<Fault>(f)),
-                                   h != 0 ? "leased" : "unleased");
+                                   spillway::Name(static_cast<Level>(l)),
+                                   Name(static_cast<Fault>(f)), h != 0 ? "leased" : "unleased");
           }
-          cell += count == 0 ? (can ? "0" : "-")
-                             : count < 1000 ? fmt::format(".{:03}", count) : fmt::format("{}", count / 1000);
+          cell += count == 0     ? (can ? "0" : "-")
+                  : count < 1000 ? fmt::format(".{:03}", count)
+                                 : fmt::format("{}", count / 1000);
           if (h == 1) cell += "/";
         }
         text += fmt::format(" {:>13}", cell);
@@ -156,10 +164,16 @@ std::string Coverage::Print() const {
     pairs_seen += pair.count > 0 ? 1 : 0;
     if (pair.count == 0) pairs_missing += fmt::format("  {} x {}\n", pair.a, pair.b);
   });
-  text += "'-' cannot be: a release needs a lease; EMERGENCY admits nothing, so makes no room; only NORMAL\n"
-          "and EMERGENCY ask who is idle, only PRESSURE and CRITICAL (or an unknown pressure) for weight;\n"
-          "only preset seed marks, in CRITICAL; only who is in a hurry is cancelled.\n";
-  text += fmt::format("pairs: {} of {} possible ones occurred\n{}", pairs_seen, pairs, pairs_missing);
+  text +=
+      "'-': not asked for. A release needs a lease; EMERGENCY admits nothing, so makes no room; "
+      "only NORMAL\n"
+      "and EMERGENCY ask who is idle; weight is asked for by PRESSURE and CRITICAL, else only "
+      "while pressure\n"
+      "is unknown (failed, hung, lied, clock) or shortly after; only preset seed marks, in "
+      "CRITICAL; only\n"
+      "who is in a hurry is cancelled.\n";
+  text +=
+      fmt::format("pairs: {} of {} possible ones occurred\n{}", pairs_seen, pairs, pairs_missing);
   text += fmt::format("all four together: {} of {} possible ones occurred ({} in all)\n{}",
                       possible - MissingCells(), possible, cells, missing);
   return text;

@@ -40,14 +40,14 @@ enum class Act : std::uint8_t {
 };
 enum class Fault : std::uint8_t {
   kNone,
-  kMemory,   // Chunks or blocks are refused.
-  kFailed,   // Readings fail.
-  kHung,     // No readings come.
-  kLied,     // A reading made no sense, not long ago.
-  kClock,    // The clock stepped, not long ago.
-  kHurry,    // Operations with deadlines are under way.
+  kMemory,     // Chunks or blocks are refused.
+  kFailed,     // Readings fail.
+  kHung,       // No readings come.
+  kLied,       // A reading made no sense, not long ago.
+  kClock,      // The clock stepped, not long ago.
+  kHurry,      // Operations with deadlines are under way.
   kNeighbour,  // Somebody took, gave or died, not long ago.
-  kCrash,    // We died and came back, not long ago.
+  kCrash,      // We died and came back, not long ago.
   kCount
 };
 inline constexpr std::size_t kActs = static_cast<std::size_t>(Act::kCount);

@@ -23,9 +23,10 @@ void Judge::Begin(Doing doing, TimePoint now) {
 
 std::string Judge::Describe(EntryNo entry) const {
   const Entry& e = model_.at(entry);
-  return fmt::format("'{}' (set {}, {} bytes, {} tokens, {} accesses, idle {} ns, {} leases, {} children)",
-                     Printable(model_.key(e.key)), e.set, e.size, e.tokens, e.accesses,
-                     (now_ - e.last_use).count(), e.leases, e.children);
+  return fmt::format(
+      "'{}' (set {}, {} bytes, {} tokens, {} accesses, idle {} ns, {} leases, {} children)",
+      Printable(model_.key(e.key)), e.set, e.size, e.tokens, e.accesses,
+      (now_ - e.last_use).count(), e.leases, e.children);
 }
 
 // --- erase, clear ---
@@ -39,9 +40,9 @@ void Judge::BeginErase(std::uint32_t key, TimePoint now) {
 void Judge::EndErase(bool found) {
   const bool was_there = erased_ != kNobody;
   if (found != was_there) {
-    Fail(kLevelAndRefusal, fmt::format("erase '{}' answered {}, but the key was {}",
-                                       Printable(model_.key(key_)), found,
-                                       was_there ? "there" : "not there"));
+    Fail(kLevelAndRefusal,
+         fmt::format("erase '{}' answered {}, but the key was {}", Printable(model_.key(key_)),
+                     found, was_there ? "there" : "not there"));
   }
   if (was_there && model_.LiveOf(key_) != kNobody) {
     Fail(kValues, fmt::format("erase '{}' left no event", Printable(model_.key(key_))));
@@ -91,9 +92,10 @@ void Judge::CommitNow() {
 void Judge::EndCommit(const Status& status) {
   const bool late = !status && status.error().code == Code::kDeadline;
   if (late != too_late_ || (!status && !late)) {
-    Fail(kAllOrNothing, fmt::format("the commit of '{}' answered {}",
-                                    Printable(model_.key(model_.at(reservation_).key)),
-                                    status ? "ok, though its time was over" : status.error().message));
+    Fail(kAllOrNothing,
+         fmt::format("the commit of '{}' answered {}",
+                     Printable(model_.key(model_.at(reservation_).key)),
+                     status ? "ok, though its time was over" : status.error().message));
   }
   if (too_late_) {
     if (departures_ > 0) Fail(kAllOrNothing, "a cancelled set made somebody leave");
@@ -122,7 +124,8 @@ void Judge::OnEvent(const Event& event) {
   const std::int64_t key = model_.KeyNumber(event.key);
   const EntryNo entry = key < 0 ? kNobody : model_.LiveOf(static_cast<std::uint32_t>(key));
   const auto what = [&] {
-    return fmt::format("{} of '{}' for {}", Name(event.action), Printable(event.key), Name(event.reason));
+    return fmt::format("{} of '{}' for {}", Name(event.action), Printable(event.key),
+                       Name(event.reason));
   };
   if (entry == kNobody) return Fail(kValues, what() + ", which was not there (any more)");
   Entry& e = model_.at(entry);
@@ -135,8 +138,8 @@ void Judge::OnEvent(const Event& event) {
     return Fail(kValues, what() + ": size, tokens, tier, policy or time are wrong");
   }
   if (event.level != pressure_.level()) {
-    return Fail(kLevelAndRefusal, fmt::format("{} at level {}, which is {}", what(), Name(event.level),
-                                              Name(pressure_.level())));
+    return Fail(kLevelAndRefusal, fmt::format("{} at level {}, which is {}", what(),
+                                              Name(event.level), Name(pressure_.level())));
   }
   if (event.action == Action::kDemote) return Marked(event, entry);
   const Action right = event.reason == Reason::kExpired ? Action::kExpire : Action::kDestroy;
@@ -151,7 +154,8 @@ void Judge::OnEvent(const Event& event) {
       return Fail(kWhoLeaves, what() + " though nothing was done that could make it leave");
     case Doing::kErase:
       if (event.reason != Reason::kErased || e.key != key_) {
-        return Fail(kWhoLeaves, fmt::format("{} during erase '{}'", what(), Printable(model_.key(key_))));
+        return Fail(kWhoLeaves,
+                    fmt::format("{} during erase '{}'", what(), Printable(model_.key(key_))));
       }
       break;
     case Doing::kClear:
@@ -191,9 +195,12 @@ Judge::By Judge::InForce(Level level) const {
 
 std::string_view Judge::NameOf(By by) {
   switch (by) {
-    case By::kLastUse: return "lru";
-    case By::kWeight: return "heavy";
-    case By::kHybrid: return "hybrid";
+    case By::kLastUse:
+      return "lru";
+    case By::kWeight:
+      return "heavy";
+    case By::kHybrid:
+      return "hybrid";
   }
   return "";
 }
@@ -223,7 +230,7 @@ bool Judge::Before(By by, const Entry& a, const Entry& b) const {
 // Going through all entries costs as much as there are: in large worlds only
 // every so many times, so that each departure costs about the same.
 bool Judge::LookClosely(std::size_t times) {
-  constexpr std::size_t kEntriesPerLook = 200;
+  constexpr std::size_t kEntriesPerLook = 500;
   const std::size_t every = 1 + times * model_.live().size() / kEntriesPerLook;
   return ++looks_ % every == 0;
 }

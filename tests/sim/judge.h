@@ -31,6 +31,8 @@ class Judge {
     bool has_bytes = false;  // The tier keeps what is written.
     // Allocations the tier refused so far.
     const std::uint64_t* refusals = nullptr;
+    // A stopped process holds the card's lock: no chunk can be had.
+    const bool* lock_stuck = nullptr;
   };
   Judge(const Setting& setting, Model* model, Verdict* verdict);
 

@@ -1,9 +1,9 @@
 // The cache's answers and its inside, held against the model.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <unordered_map>
+
+#include <fmt/format.h>
 
 #include "base/printable.h"
 #include "sim/judge.h"
@@ -28,9 +28,10 @@ void Judge::CheckLease(EntryNo entry, const spillway::Lease& lease, std::string_
   Entry& e = model_.at(entry);
   if (e.generation == 0) e.generation = lease.generation();
   if (lease.size() != e.size || lease.tokens() != e.tokens || lease.generation() != e.generation) {
-    return Fail(kValues, fmt::format("{}: a lease on {} shows {} bytes, {} tokens, generation {} (was {})",
-                                     when, Describe(entry), lease.size(), lease.tokens(),
-                                     lease.generation(), e.generation));
+    return Fail(kValues,
+                fmt::format("{}: a lease on {} shows {} bytes, {} tokens, generation {} (was {})",
+                            when, Describe(entry), lease.size(), lease.tokens(), lease.generation(),
+                            e.generation));
   }
   if (!setting_.has_bytes) return;
   const Bytes wrong = Value(e.set, e.size).FirstWrong(lease.data());
@@ -73,7 +74,8 @@ void Judge::Compare(const Engine& engine) {
   if (verdict_->failed()) return;
   const Store& store = engine.store();
   const auto equal = [&](int invariant, auto actual, auto expected, std::string_view what) {
-    if (actual == expected) [[likely]] return;
+    if (actual == expected) [[likely]]
+      return;
     Fail(invariant, fmt::format("{}: the cache says {}, it should be {}", what, actual, expected));
   };
   const Sums& live = model_.live_sums();
@@ -87,7 +89,8 @@ void Judge::Compare(const Engine& engine) {
   equal(kAccounting, store.tokens(), live.tokens, "tokens");
   equal(kAccounting, store.tokens_reserved(), model_.reserved_sums().tokens, "tokens reserved");
   if (model_.bytes() > setting_.capacity) {
-    Fail(kAccounting, fmt::format("{} bytes held, the capacity is {}", model_.bytes(), setting_.capacity));
+    Fail(kAccounting,
+         fmt::format("{} bytes held, the capacity is {}", model_.bytes(), setting_.capacity));
   }
   if (setting_.options.token_budget && live.tokens > *setting_.options.token_budget) {
     Fail(kAccounting, fmt::format("{} tokens live, the budget is {}", live.tokens,
@@ -100,7 +103,8 @@ void Judge::Compare(const Engine& engine) {
   equal(kLevelAndRefusal, engine.is_blocked(), pressure_.level() == Level::kEmergency, "blocked");
   const std::optional<double> pressure = engine.pressure();
   if (pressure.has_value() == pressure_.unknown()) {
-    Fail(kLevelAndRefusal, fmt::format("pressure is {}known, but should not be", pressure ? "" : "un"));
+    Fail(kLevelAndRefusal,
+         fmt::format("pressure is {}known, but should not be", pressure ? "" : "un"));
   } else if (pressure && *pressure != pressure_.Corrected(model_.bytes())) {
     equal(kLevelAndRefusal, *pressure, pressure_.Corrected(model_.bytes()), "pressure");
   }
@@ -119,11 +123,12 @@ void Judge::CompareAll(const Engine& engine, TimePoint now) {
   if (count(SlotState::kVisible) != model_.live_sums().entries ||
       count(SlotState::kPrivate) + count(SlotState::kZombie) !=
           model_.reserved_sums().entries + model_.zombie_sums().entries) {
-    return Fail(kOneOwner, fmt::format("{} slots are visible, {} private, {} zombies; entries are {}, "
-                                       "reservations {}, zombies {}",
-                                       count(SlotState::kVisible), count(SlotState::kPrivate),
-                                       count(SlotState::kZombie), model_.live_sums().entries,
-                                       model_.reserved_sums().entries, model_.zombie_sums().entries));
+    return Fail(kOneOwner,
+                fmt::format("{} slots are visible, {} private, {} zombies; entries are {}, "
+                            "reservations {}, zombies {}",
+                            count(SlotState::kVisible), count(SlotState::kPrivate),
+                            count(SlotState::kZombie), model_.live_sums().entries,
+                            model_.reserved_sums().entries, model_.zombie_sums().entries));
   }
   for (const EntryNo number : model_.live()) {
     const Entry& e = model_.at(number);
@@ -133,8 +138,8 @@ void Judge::CompareAll(const Engine& engine, TimePoint now) {
     const Slot& slot = slots.slot(id);
     const Record& record = slots.record(id);
     const std::uint64_t word = slot.word.Load();
-    if (slot.size != e.size || Tokens{record.tokens} != e.tokens || record.offloaded != e.offloaded ||
-        LeaseWord::AcquiresOf(word) != e.accesses ||
+    if (slot.size != e.size || Tokens{record.tokens} != e.tokens ||
+        record.offloaded != e.offloaded || LeaseWord::AcquiresOf(word) != e.accesses ||
         slot.last_use.load(std::memory_order_relaxed) != e.last_use.time_since_epoch().count()) {
       return Fail(kValues, Describe(number) + ": size, tokens, mark, accesses or last use differ");
     }
@@ -149,7 +154,8 @@ void Judge::CompareAll(const Engine& engine, TimePoint now) {
     if (!setting_.has_bytes) continue;
     const Bytes wrong = Value(e.set, e.size).FirstWrong(slot.data);
     if (wrong != e.size) {
-      return Fail(kValues, fmt::format("byte {} of {} is not what was set", wrong, Describe(number)));
+      return Fail(kValues,
+                  fmt::format("byte {} of {} is not what was set", wrong, Describe(number)));
     }
   }
 }

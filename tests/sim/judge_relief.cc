@@ -1,7 +1,7 @@
 // What each level asks for, written down from the mode table, and expiry.
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "sim/judge_first.h"
 
@@ -14,33 +14,44 @@ std::optional<Judge::Ask> Judge::AskedFor() const {
   const Reason by_order = options.policy == "documented" || seed_ ? Reason::kHeavy : Reason::kOrder;
 
   if (pressure_.unknown() && setting_.capacity != Tier::kUnlimited) {
-    const double share = static_cast<double>(model_.bytes()) / static_cast<double>(setting_.capacity);
+    const double share =
+        static_cast<double>(model_.bytes()) / static_cast<double>(setting_.capacity);
     const double most = options.thresholds.pressure;
     if (seed_ || PressureModel::Grain(share) <= PressureModel::Grain(most)) return std::nullopt;
-    return Ask{.by = InForce(Level::kPressure), .reason = by_order, .target = most, .own_share = true};
+    return Ask{
+        .by = InForce(Level::kPressure), .reason = by_order, .target = most, .own_share = true};
   }
   if (seed_) {
     constexpr Duration kIdleNormal = std::chrono::seconds(120);
     constexpr Duration kIdleCritical = std::chrono::seconds(30);
     switch (level) {
-      case Level::kRelaxed: return std::nullopt;
-      case Level::kNormal: return Ask{.idle_over = kIdleNormal};
+      case Level::kRelaxed:
+        return std::nullopt;
+      case Level::kNormal:
+        return Ask{.idle_over = kIdleNormal};
       case Level::kPressure:
-        return Ask{.by = By::kWeight, .reason = Reason::kHeavy,
+        return Ask{.by = By::kWeight,
+                   .reason = Reason::kHeavy,
                    .count = std::max<std::size_t>(1, model_.live().size() / 4)};
-      case Level::kCritical: return Ask{.idle_over = kIdleCritical, .marks = true};
-      case Level::kEmergency: return Ask{.idle_over = kIdleCritical};
+      case Level::kCritical:
+        return Ask{.idle_over = kIdleCritical, .marks = true};
+      case Level::kEmergency:
+        return Ask{.idle_over = kIdleCritical};
     }
   }
   switch (level) {
-    case Level::kRelaxed: return std::nullopt;
+    case Level::kRelaxed:
+      return std::nullopt;
     case Level::kNormal:
-      return Ask{.idle_over = options.idle_normal, .by = InForce(level),
+      return Ask{.idle_over = options.idle_normal,
+                 .by = InForce(level),
                  .target = options.thresholds.normal - band};
     case Level::kPressure:
     case Level::kCritical:  // No lower tier: the PRESSURE rule.
-      return Ask{.by = InForce(level), .reason = by_order, .target = options.thresholds.pressure - band};
-    case Level::kEmergency: return Ask{.idle_over = options.idle_critical};
+      return Ask{
+          .by = InForce(level), .reason = by_order, .target = options.thresholds.pressure - band};
+    case Level::kEmergency:
+      return Ask{.idle_over = options.idle_critical};
   }
   return std::nullopt;
 }
@@ -72,21 +83,24 @@ void Judge::BeginRelief(TimePoint now, bool may_be_cut) {
 
 void Judge::LeavesInRelief(const Event& event, EntryNo entry) {
   if (!ask_ || ask_->marks) {
-    return Fail(kWhoLeaves, fmt::format("{} left for {}, but level {} asks nobody to leave",
-                                        Describe(entry), Name(event.reason), Name(pressure_.level())));
+    return Fail(kWhoLeaves,
+                fmt::format("{} left for {}, but level {} asks nobody to leave", Describe(entry),
+                            Name(event.reason), Name(pressure_.level())));
   }
   if (event.reason != ask_->reason) {
-    return Fail(kWhoLeaves, fmt::format("{} left for {}, level {} lets go for {}", Describe(entry),
-                                        Name(event.reason), Name(pressure_.level()), Name(ask_->reason)));
+    return Fail(kWhoLeaves,
+                fmt::format("{} left for {}, level {} lets go for {}", Describe(entry),
+                            Name(event.reason), Name(pressure_.level()), Name(ask_->reason)));
   }
   if (AtTarget(*ask_)) {
-    return Fail(kWhoLeaves, fmt::format("{} left though the target {} was reached: pressure {}",
-                                        Describe(entry), *ask_->target,
-                                        pressure_.Corrected(model_.bytes())));
+    return Fail(kWhoLeaves,
+                fmt::format("{} left though the target {} was reached: pressure {}",
+                            Describe(entry), *ask_->target, pressure_.Corrected(model_.bytes())));
   }
   ++moves_;
   if (ask_->count && moves_ > *ask_->count) {
-    return Fail(kWhoLeaves, fmt::format("{} left as number {} of {}", Describe(entry), moves_, *ask_->count));
+    return Fail(kWhoLeaves,
+                fmt::format("{} left as number {} of {}", Describe(entry), moves_, *ask_->count));
   }
   CheckOrderName(event, NameOf(ask_->by));
   CheckFirst(ask_->by, entry, [&](const Entry& e) { return Qualifies(*ask_, e); });
@@ -115,8 +129,10 @@ void Judge::EndRelief(Engine::Progress progress) {
 void Judge::CheckReliefEnd(const Ask& ask, Engine::Progress progress) {
   const bool ended = AtTarget(ask) || (ask.count && moves_ == *ask.count);
   if (progress == Engine::Progress::kMore) {
-    const bool cut = moves_ == setting_.moves_per_step || (may_be_cut_ && moves_ > 0 && moves_ % 64 == 0);
-    if (ended || !cut) Fail(kWhoLeaves, fmt::format("relief stopped halfway after {} moves", moves_));
+    const bool cut =
+        moves_ == setting_.moves_per_step || (may_be_cut_ && moves_ > 0 && moves_ % 64 == 0);
+    if (ended || !cut)
+      Fail(kWhoLeaves, fmt::format("relief stopped halfway after {} moves", moves_));
     return;
   }
   if (ended) return;
@@ -137,7 +153,8 @@ void Judge::BeginLook(TimePoint now) { Begin(Doing::kLook, now); }
 void Judge::LeavesExpired(const Event& event, EntryNo entry) {
   const Entry& e = model_.at(entry);
   if (event.reason != Reason::kExpired) {
-    return Fail(kWhoLeaves, fmt::format("{} left for {} as time went by", Describe(entry), Name(event.reason)));
+    return Fail(kWhoLeaves,
+                fmt::format("{} left for {} as time went by", Describe(entry), Name(event.reason)));
   }
   // An own ttl ends like an erase: leased or not, parent or not.
   if (e.deadline <= now_) return;
@@ -156,9 +173,8 @@ void Judge::EndLook(bool more) {
   if (!more && LookClosely()) {
     for (const EntryNo number : model_.live()) {
       const Entry& e = model_.at(number);
-      const bool overdue =
-          e.deadline <= now_ ||
-          (ttl && e.leases == 0 && e.children == 0 && now_ - e.last_use > *ttl);
+      const bool overdue = e.deadline <= now_ ||
+                           (ttl && e.leases == 0 && e.children == 0 && now_ - e.last_use > *ttl);
       if (overdue) return Fail(kWhoLeaves, Describe(number) + " should have expired");
     }
   }

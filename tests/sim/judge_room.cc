@@ -1,7 +1,7 @@
 // What a set may cost others, and when it may be refused.
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "base/printable.h"
 #include "sim/judge_first.h"
@@ -66,9 +66,9 @@ Judge::Lack Judge::LackFor(const Newcomer& newcomer) const {
   lack.slots = Over(model_.slots() + 1, setting_.options.entries_max);
   if (setting_.options.token_budget) {
     const Tokens replaced = old == kNobody ? 0 : model_.at(old).tokens;
-    lack.tokens = Over(model_.live_sums().tokens + model_.reserved_sums().tokens + newcomer.tokens -
-                           replaced,
-                       *setting_.options.token_budget);
+    lack.tokens =
+        Over(model_.live_sums().tokens + model_.reserved_sums().tokens + newcomer.tokens - replaced,
+             *setting_.options.token_budget);
   }
   return lack;
 }
@@ -114,9 +114,11 @@ EntryNo Judge::EndAdmit(const Status& status) {
   }
   const std::uint64_t refusals = *setting_.refusals - refusals_before_;
   if (!status) {
-    if (status.error().code != Code::kNoMemory || refusals != left_for_memory_ + 1) {
-      Fail(kLevelAndRefusal, fmt::format("{} was refused without need: {}", set(),
-                                         status.error().message));
+    const Code code = status.error().code;
+    const bool known = code == Code::kNoMemory || (code == Code::kBusy && *setting_.lock_stuck);
+    if (!known || refusals != left_for_memory_ + 1) {
+      Fail(kLevelAndRefusal,
+           fmt::format("{} was refused without need: {}", set(), status.error().message));
     }
     return kNobody;
   }
@@ -131,8 +133,8 @@ EntryNo Judge::EndAdmit(const Status& status) {
   if (const Bytes lack = ReserveLack(); lack > 0) {
     const Bytes possible = model_.live_sums().bytes - model_.HeldBack(kNobody).bytes;
     if (possible >= lack) {
-      Fail(kWhoLeaves, fmt::format("{} grew into the reserve by {} bytes; {} could have left", set(),
-                                   lack, possible));
+      Fail(kWhoLeaves, fmt::format("{} grew into the reserve by {} bytes; {} could have left",
+                                   set(), lack, possible));
     }
   }
   return model_.Reserve(newcomer_, now_);
@@ -159,21 +161,25 @@ void Judge::LeavesForSet(const Event& event, EntryNo entry) {
       if (event.reason == Reason::kRoom) return LeavesForMemory(event, entry);
       return Fail(kWhoLeaves, Describe(entry) + " left for the budget, but nothing was lacking");
     case Reason::kReserve:
-      if (lack.any()) return Fail(kWhoLeaves, Describe(entry) + " left for the reserve before there was room");
+      if (lack.any())
+        return Fail(kWhoLeaves, Describe(entry) + " left for the reserve before there was room");
       return LeavesForReserve(event, entry);
     default:
-      return Fail(kAllOrNothing, fmt::format("{} left for {} when '{}' was set", Describe(entry),
-                                             Name(event.reason), Printable(model_.key(newcomer_.key))));
+      return Fail(kAllOrNothing,
+                  fmt::format("{} left for {} when '{}' was set", Describe(entry),
+                              Name(event.reason), Printable(model_.key(newcomer_.key))));
   }
 }
 
 void Judge::LeavesForRoom(const Event& event, EntryNo entry, const Lack& lack) {
   if (event.reason != (lack.room() ? Reason::kRoom : Reason::kBudget)) {
-    return Fail(kWhoLeaves, Describe(entry) + " left for the wrong reason: " + std::string(Name(event.reason)));
+    return Fail(kWhoLeaves,
+                Describe(entry) + " left for the wrong reason: " + std::string(Name(event.reason)));
   }
   const EntryNo old = model_.LiveOf(newcomer_.key);
   if (lack.room() && old != kNobody && departures_ == 0 && model_.at(old).leases == 0) {
-    return Fail(kWhoLeaves, Describe(entry) + " left, though the key's own old generation goes first");
+    return Fail(kWhoLeaves,
+                Describe(entry) + " left, though the key's own old generation goes first");
   }
   CheckOrderName(event, NameOf(InForce(pressure_.level())));
   CheckFirst(InForce(pressure_.level()), entry, [&](const Entry& e) {
@@ -192,7 +198,8 @@ void Judge::LeavesForMemory(const Event& event, EntryNo entry) {
   }
   (void)ReserveLack();
   if (left_for_memory_++ == 0) {
-    memory_floor_ = model_.bytes() - std::min(model_.bytes(), 2 * newcomer_.size + setting_.tier_capacity / 16);
+    memory_floor_ =
+        model_.bytes() - std::min(model_.bytes(), 2 * newcomer_.size + setting_.tier_capacity / 16);
   }
   if (model_.bytes() <= memory_floor_) {
     return Fail(kWhoLeaves, Describe(entry) + " left, though emptying more of ours helps nobody");
@@ -206,8 +213,8 @@ Bytes& Judge::ReserveLack() {
   if (!reserve_lack_) {
     reserve_lack_ = 0;
     if (setting_.reserve > 0 && !pressure_.unknown() && pressure_.total() > 0) {
-      reserve_lack_ = std::min(newcomer_.size, Over(setting_.reserve + newcomer_.size,
-                                                    pressure_.Free(model_.bytes())));
+      reserve_lack_ = std::min(
+          newcomer_.size, Over(setting_.reserve + newcomer_.size, pressure_.Free(model_.bytes())));
     }
   }
   return *reserve_lack_;
@@ -215,11 +222,11 @@ Bytes& Judge::ReserveLack() {
 
 void Judge::LeavesForReserve(const Event& event, EntryNo entry) {
   Bytes& lack = ReserveLack();
-  if (lack == 0) return Fail(kWhoLeaves, Describe(entry) + " left for the reserve, which was whole");
+  if (lack == 0)
+    return Fail(kWhoLeaves, Describe(entry) + " left for the reserve, which was whole");
   CheckOrderName(event, NameOf(InForce(pressure_.level())));
-  CheckFirst(InForce(pressure_.level()), entry, [&](const Entry& e) {
-    return e.size > 0 || model_.ParentOf(e) != kNobody;
-  });
+  CheckFirst(InForce(pressure_.level()), entry,
+             [&](const Entry& e) { return e.size > 0 || model_.ParentOf(e) != kNobody; });
   lack -= std::min(lack, model_.at(entry).size);
 }
 

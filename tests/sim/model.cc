@@ -5,7 +5,8 @@
 
 namespace spillway::sim {
 
-Model::Model(std::vector<std::string> keys) : keys_(std::move(keys)), live_of_(keys_.size(), kNobody) {
+Model::Model(std::vector<std::string> keys)
+    : keys_(std::move(keys)), live_of_(keys_.size(), kNobody) {
   for (std::uint32_t i = 0; i < keys_.size(); ++i) numbers_.emplace(keys_[i], i);
   assert(numbers_.size() == keys_.size());
 }
@@ -24,7 +25,7 @@ EntryNo Model::ParentOf(const Entry& entry) const {
   if (entry.parent == kNobody) return kNobody;
   const Entry& parent = at(entry.parent);
   return parent.set == entry.parent_set && parent.state == Entry::State::kLive ? entry.parent
-                                                                                : kNobody;
+                                                                               : kNobody;
 }
 
 EntryNo Model::Reserve(const Newcomer& newcomer, TimePoint now) {
@@ -147,7 +148,8 @@ Sums Model::HeldBack(EntryNo cut) {
   for (const EntryNo leased : leased_) {
     EntryNo number = leased;
     if (at(number).state != Entry::State::kLive) continue;
-    while (number != kNobody && number != cut && stamps_[static_cast<std::size_t>(number)] != stamp_) {
+    while (number != kNobody && number != cut &&
+           stamps_[static_cast<std::size_t>(number)] != stamp_) {
       stamps_[static_cast<std::size_t>(number)] = stamp_;
       held.Add(at(number));
       number = ParentOf(at(number));

@@ -50,7 +50,7 @@ struct Newcomer {
   Bytes names = 0;
   Tokens tokens = 0;
   bool parent_declared = false;
-  std::int64_t parent_key = -1;  // -1: none, or the key itself.
+  std::int64_t parent_key = -1;     // -1: none, or the key itself.
   Duration ttl = Duration::zero();  // 0: none.
 };
 

@@ -1,8 +1,8 @@
 #include "sim/plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "tier/tier.h"
 
@@ -40,7 +40,8 @@ void DrawKeys(Rng& rng, Size size, Plan* plan) {
   const std::uint64_t count = rng.Between(fewest[at], most[at]);
   const auto style = static_cast<std::uint32_t>(rng.Below(5));  // 4: all styles.
   for (std::size_t i = 0; i < count; ++i) {
-    plan->keys.push_back(KeyNamed(rng, style == 4 ? static_cast<std::uint32_t>(rng.Below(4)) : style, i));
+    plan->keys.push_back(
+        KeyNamed(rng, style == 4 ? static_cast<std::uint32_t>(rng.Below(4)) : style, i));
   }
   plan->hot_keys = rng.Between(1, std::min<std::uint64_t>(count, 12));
   plan->hot_percent = size == Size::kLarge ? static_cast<std::uint32_t>(rng.Below(15))
@@ -74,8 +75,8 @@ void DrawCache(Rng& rng, Size size, Plan* plan) {
     plan->card = capacity * rng.Between(1, 3);
   } else {
     capacity = std::clamp<Bytes>(capacity, 2 * plan->chunk, 6 * kMiB);
-    plan->card = (capacity + plan->chunk - 1) / plan->chunk * plan->chunk *
-                 rng.OneOf<Bytes>({1, 1, 2, 3});
+    plan->card =
+        (capacity + plan->chunk - 1) / plan->chunk * plan->chunk * rng.OneOf<Bytes>({1, 1, 2, 3});
     plan->capacity = capacity;
     plan->shared = rng.Percent(50);
     if (plan->shared && !seed && rng.Percent(50)) plan->reserve = plan->card / rng.Between(10, 60);
@@ -87,8 +88,9 @@ void DrawCache(Rng& rng, Size size, Plan* plan) {
   options.token_budget.reset();
   if (!seed && rng.Percent(40)) {
     options.token_budget =
-        size == Size::kLarge ? plan->tokens_max * expected / 2
-                             : plan->tokens_max * static_cast<Tokens>(rng.Between(1, plan->keys.size())) / 2;
+        size == Size::kLarge
+            ? plan->tokens_max * expected / 2
+            : plan->tokens_max * static_cast<Tokens>(rng.Between(1, plan->keys.size())) / 2;
   }
   plan->hash_bits = rng.Percent(25) ? static_cast<int>(rng.Between(6, 14)) : 64;
   plan->moves_per_step = rng.OneOf<std::size_t>({1, 2, 5, 20, 4096});
@@ -97,7 +99,8 @@ void DrawCache(Rng& rng, Size size, Plan* plan) {
 void DrawTime(Rng& rng, Size size, Plan* plan) {
   Options& options = plan->options;
   const bool seed = options.policy == "seed";
-  plan->tick = milliseconds(rng.LogBetween(1, 200));
+  // Preset seed counts in half minutes; the others' limits are drawn to fit.
+  plan->tick = milliseconds(seed ? rng.LogBetween(15, 400) : rng.LogBetween(1, 200));
   plan->still_percent = rng.OneOf<std::uint32_t>({0, 20, 60, 90});
   const auto ticks = [&](std::uint64_t low, std::uint64_t high) {
     return plan->tick * static_cast<std::int64_t>(rng.LogBetween(low, high));
@@ -149,17 +152,19 @@ void DrawClients(Rng& rng, Size size, Plan* plan) {
   plan->queue_percent = static_cast<std::uint32_t>(rng.Between(30, 90));
 
   const std::array<std::uint32_t, kDos> usual = {
-      300,                                   // set
-      120, 120, 10, 20, 30, 120,             // get, read, many, touch, contains, release
-      25, 1, 20, 15, 30, 3,                  // erase, clear, match, chain, batch, bad set
-      20, 10, 5, 1, 1,                       // look, tick, relief, stats, start/stop
-      6, 3, 3, 3, 1, 20, 3, 0};              // what goes wrong
+      300,                               // set
+      120, 120, 10, 20, 30, 120,         // get, read, many, touch, contains, release
+      25,  1,   20, 15, 30, 3,           // erase, clear, match, chain, batch, bad set
+      20,  10,  5,  1,  1,               // look, tick, relief, stats, start/stop
+      6,   6,   6,  4,  1,  20,  3, 0};  // what goes wrong
   for (std::size_t i = 0; i < kDos; ++i) {
     // Half of all kinds as they are, a fifth never, the rest more often.
     const std::uint64_t luck = rng.Below(10);
     plan->weights[i] = luck < 5 ? usual[i] * 4 : luck < 7 ? 0 : usual[i] * 12;
   }
-  const auto weight = [&](Do what) -> std::uint32_t& { return plan->weights[static_cast<std::size_t>(what)]; };
+  const auto weight = [&](Do what) -> std::uint32_t& {
+    return plan->weights[static_cast<std::size_t>(what)];
+  };
   weight(Do::kSet) = std::max(weight(Do::kSet), 600U);
   weight(Do::kGet) = std::max(weight(Do::kGet), 100U);
   weight(Do::kRelease) = std::max(weight(Do::kRelease), weight(Do::kGet));
@@ -185,24 +190,30 @@ void DrawClients(Rng& rng, Size size, Plan* plan) {
 std::string Plan::Describe() const {
   const auto ms = [](Duration d) { return std::chrono::duration_cast<milliseconds>(d).count(); };
   return fmt::format(
-      "{} keys (chains of {}), values to {} bytes in {} of {} on a card of {} (chunk {}, reserve {}), policy {}, "
+      "{} keys (chains of {}), values to {} bytes in {} of {} on a card of {} (chunk {}, reserve "
+      "{}), policy {}, "
       "{} entries at most, {} token budget, hash of {} bits, {} moves a step;\n"
-      "{} clients, {} leases, tick {} ms ({} % still), ttl {} ms, idle {} and {} ms, dwell {} ms, band {}, "
+      "{} clients, {} leases, tick {} ms ({} % still), ttl {} ms, idle {} and {} ms, dwell {} ms, "
+      "band {}, "
       "period {} ms{}; pressure {} {:.2f}..{:.2f} over {} ms{}\n",
       keys.size(), chain, value_max, real_bytes ? "real memory" : "counted memory",
-      capacity == Tier::kUnlimited ? std::string("no limit") : std::to_string(capacity), card, chunk, reserve,
-      options.policy, options.entries_max,
+      capacity == Tier::kUnlimited ? std::string("no limit") : std::to_string(capacity), card,
+      chunk, reserve, options.policy, options.entries_max,
       options.token_budget ? std::to_string(*options.token_budget) : std::string("no"), hash_bits,
-      moves_per_step, clients, leases_max, ms(tick), still_percent, options.ttl ? ms(*options.ttl) : 0,
-      ms(options.idle_normal), ms(options.idle_critical), ms(options.dwell), options.exit_band,
-      ms(options.sample_period), sampled ? " sampled" : "", static_cast<int>(shape), low, high,
-      ms(curve_period), real_card ? " on the card" : foreign ? " of others" : "");
+      moves_per_step, clients, leases_max, ms(tick), still_percent,
+      options.ttl ? ms(*options.ttl) : 0, ms(options.idle_normal), ms(options.idle_critical),
+      ms(options.dwell), options.exit_band, ms(options.sample_period), sampled ? " sampled" : "",
+      static_cast<int>(shape), low, high, ms(curve_period),
+      real_card ? " on the card"
+      : foreign ? " of others"
+                : "");
 }
 
 Plan Plan::Draw(std::uint64_t seed) {
   Rng rng(seed * 2 + 1);
   Plan plan;
-  const auto size = static_cast<Size>(rng.ByWeight(std::array<std::uint32_t, 4>{20, 35, 20, 25}, 100));
+  const auto size =
+      static_cast<Size>(rng.ByWeight(std::array<std::uint32_t, 4>{20, 30, 17, 33}, 100));
   DrawKeys(rng, size, &plan);
   DrawCache(rng, size, &plan);
   DrawTime(rng, size, &plan);

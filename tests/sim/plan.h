@@ -19,8 +19,8 @@ namespace spillway::sim {
 // What can happen besides pending tasks taking their turn.
 enum class Do : std::uint8_t {
   kSet,
-  kGet,       // Lease and hold.
-  kRead,      // Lease, read, release at once.
+  kGet,   // Lease and hold.
+  kRead,  // Lease, read, release at once.
   kGetMany,
   kTouch,
   kContains,
@@ -28,13 +28,13 @@ enum class Do : std::uint8_t {
   kErase,
   kClear,
   kMatch,
-  kChain,     // Match, leased as one.
-  kBatch,     // Sets, gets, erases and touches in one.
-  kBadSet,    // Not a legal set.
-  kLook,      // Time is looked at.
-  kTick,      // A pass without a sample.
+  kChain,          // Match, leased as one.
+  kBatch,          // Sets, gets, erases and touches in one.
+  kBadSet,         // Not a legal set.
+  kLook,           // Time is looked at.
+  kTick,           // A pass without a sample.
   kHurriedRelief,  // One step of relief that runs out of time.
-  kStats,     // Answers: stats, order, explain.
+  kStats,          // Answers: stats, order, explain.
   kStartStop,
   // What goes wrong.
   kRefuseMap,
@@ -74,19 +74,19 @@ struct Plan {
   Tokens tokens_max = 0;
   std::uint32_t ttl_percent = 0;
   Duration ttl_max{};
-  std::uint32_t names_percent = 0;     // Sets with agent and meta.
-  std::uint32_t hurried_percent = 0;   // Operations with a deadline.
+  std::uint32_t names_percent = 0;    // Sets with agent and meta.
+  std::uint32_t hurried_percent = 0;  // Operations with a deadline.
   std::size_t batch_max = 1;
   std::array<std::uint32_t, kDos> weights{};
   std::uint64_t weights_sum = 0;
   std::uint32_t queue_percent = 50;  // How often a pending task is preferred.
 
   // --- time and pressure ---
-  Duration tick{};             // Time passes by up to twice this an event.
+  Duration tick{};                  // Time passes by up to twice this an event.
   std::uint32_t still_percent = 0;  // How often it does not.
-  bool sampled = false;        // Somebody samples every options.sample_period.
-  bool foreign = true;         // The curve is what others use; else pressure itself.
-  bool real_card = false;      // Pressure is what the card says, others are neighbours.
+  bool sampled = false;             // Somebody samples every options.sample_period.
+  bool foreign = true;              // The curve is what others use; else pressure itself.
+  bool real_card = false;           // Pressure is what the card says, others are neighbours.
   Curve::Shape shape = Curve::Shape::kFlat;
   double low = 0;
   double high = 0;

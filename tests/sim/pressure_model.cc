@@ -103,7 +103,8 @@ void PressureModel::Forget() {
 
 double PressureModel::Corrected(Bytes ours) const {
   if (total_ == 0 || ours >= ours_then_) return sample_;
-  return std::max(0.0, sample_ - static_cast<double>(ours_then_ - ours) / static_cast<double>(total_));
+  return std::max(0.0,
+                  sample_ - static_cast<double>(ours_then_ - ours) / static_cast<double>(total_));
 }
 
 Bytes PressureModel::Free(Bytes ours) const {

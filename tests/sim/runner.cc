@@ -1,11 +1,10 @@
 #include "sim/runner.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
 
 #include <atomic>
 #include <chrono>
@@ -13,6 +12,8 @@
 #include <memory>
 #include <new>
 #include <thread>
+
+#include <fmt/format.h>
 
 #include "sim/world.h"
 
@@ -22,6 +23,7 @@ namespace {
 
 constexpr unsigned kJobsMax = 64;
 constexpr std::size_t kFailuresMax = 64;
+constexpr unsigned kPatienceSeconds = 300;  // For one seed, sanitized, on a busy machine.
 
 // What the processes of one run share.
 struct Shared {
@@ -46,7 +48,8 @@ struct Shared {
   std::uint64_t* fingerprints() { return reinterpret_cast<std::uint64_t*>(this + 1); }
 };
 
-void Report(Shared* shared, std::uint64_t seed, std::uint64_t event, int invariant, std::string_view what) {
+void Report(Shared* shared, std::uint64_t seed, std::uint64_t event, int invariant,
+            std::string_view what) {
   const std::size_t at = shared->failures.fetch_add(1);
   if (at >= kFailuresMax) return;
   Shared::Report& report = shared->reports[at];
@@ -80,6 +83,7 @@ class Worker {
  private:
   bool RunWorld(std::uint64_t seed, Coverage* coverage, World::Outcome* outcome) {
     shared_->running[job_] = seed + 1;
+    alarm(kPatienceSeconds);
     World::Options options;
     options.seed = seed;
     options.events = options_.events;
@@ -139,11 +143,31 @@ pid_t Start(const RunOptions& options, Shared* shared, unsigned job) {
   _exit(0);
 }
 
+// Waits for a worker; one that died has failed in the seed it was at.
+bool EndedWell(Shared* shared, pid_t worker, unsigned job) {
+  int status = 0;
+  while (waitpid(worker, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
+  const std::uint64_t seed = shared->running[job].exchange(0);
+  if (seed == 0) shared->stop = true;  // Not in any: another would die likewise.
+  for (std::size_t i = 0; i < std::min<std::size_t>(shared->failures, kFailuresMax); ++i) {
+    if (shared->reports[i].seed + 1 == seed) return false;  // It had been told of.
+  }
+  const bool hung = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+  Report(shared, seed - 1, 0, hung ? kLiveness : 0,
+         hung ? "the world stood still"
+              : fmt::format("the program stopped itself (signal {})", WTERMSIG(status)));
+  ++shared->done;
+  return false;
+}
+
 }  // namespace
 
 RunResult RunSeeds(const RunOptions& options) {
-  const unsigned jobs =
-      std::min<unsigned>(kJobsMax, options.jobs > 0 ? options.jobs : std::max(1U, std::thread::hardware_concurrency()));
+  const unsigned jobs = std::min<unsigned>(
+      kJobsMax,
+      options.jobs > 0 ? options.jobs : std::max(1U, std::thread::hardware_concurrency()));
   const std::size_t bytes = sizeof(Shared) + options.seeds * sizeof(std::uint64_t);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   auto* shared = new (memory) Shared();
@@ -152,28 +176,10 @@ RunResult RunSeeds(const RunOptions& options) {
   std::vector<pid_t> workers;
   for (unsigned job = 0; job < jobs; ++job) workers.push_back(Start(options, shared, job));
   for (unsigned job = 0; job < jobs; ++job) {
-    int status = 0;
-    while (waitpid(workers[job], &status, 0) < 0 && errno == EINTR) {
-    }
-    const std::uint64_t seed = shared->running[job];
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
-    // It died in that seed; one that had been told of already is not counted twice.
-    bool told = false;
-    for (std::size_t i = 0; i < std::min<std::size_t>(shared->failures, kFailuresMax); ++i) {
-      told = told || shared->reports[i].seed + 1 == seed;
-    }
-    if (!told && seed != 0) {
-      Report(shared, seed - 1, 0, 0,
-             WIFSIGNALED(status) ? fmt::format("the program stopped itself (signal {})", WTERMSIG(status))
-                                 : "the program ended");
-      ++shared->done;
-    }
-    if (options.stop_at_failure) {
-      shared->stop = true;
-    } else {
-      shared->running[job] = 0;
+    while (!EndedWell(shared, workers[job], job)) {
+      if (options.stop_at_failure) shared->stop = true;
+      if (shared->stop || shared->failures > kFailuresMax) break;
       workers[job] = Start(options, shared, job);
-      --job;
     }
   }
 

@@ -20,9 +20,11 @@ Result<std::byte*> SimTier::Allocate(Bytes bytes) {
   }
   if (bytes == 0) return block;
   const auto [at, fresh] = blocks_.emplace(*block, bytes);
-  const bool overlaps = !fresh || (std::next(at) != blocks_.end() && std::next(at)->first < *block + bytes) ||
-                        (at != blocks_.begin() && std::prev(at)->first + std::prev(at)->second > *block);
-  if (overlaps) verdict_->Fail(kOneOwner, fmt::format("a block of {} bytes was given to two owners", bytes));
+  const bool overlaps =
+      !fresh || (std::next(at) != blocks_.end() && std::next(at)->first < *block + bytes) ||
+      (at != blocks_.begin() && std::prev(at)->first + std::prev(at)->second > *block);
+  if (overlaps)
+    verdict_->Fail(kOneOwner, fmt::format("a block of {} bytes was given to two owners", bytes));
   return block;
 }
 
@@ -30,7 +32,8 @@ void SimTier::Free(std::byte* block, Bytes bytes) {
   if (bytes > 0) {
     const auto found = blocks_.find(block);
     if (found == blocks_.end() || found->second != bytes) {
-      verdict_->Fail(kOneOwner, fmt::format("a block of {} bytes was freed that nobody holds", bytes));
+      verdict_->Fail(kOneOwner,
+                     fmt::format("a block of {} bytes was freed that nobody holds", bytes));
       return;  // The tier would stop the program.
     }
     blocks_.erase(found);
@@ -49,7 +52,8 @@ void SimTier::CheckMemory() const {
     needed += (end - std::max(first, std::min(counted, end))) * chunk;
     counted = end;
     if (!device_->IsMapped(block, bytes)) {
-      return verdict_->Fail(kOneOwner, fmt::format("a block of {} bytes stands on memory that is not there", bytes));
+      return verdict_->Fail(
+          kOneOwner, fmt::format("a block of {} bytes stands on memory that is not there", bytes));
     }
   }
   const Bytes spare = device_->shared() ? 0 : chunk;

@@ -1,8 +1,8 @@
 #include "sim/world.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "sim/world_strand.h"
 #include "tier/arena_tier.h"
@@ -40,8 +40,8 @@ void World::Open() {
   std::unique_ptr<Tier> tier;
   device_ = nullptr;
   if (plan_.real_bytes) {
-    auto device = std::make_unique<testing::FakeDevice>(
-        testing::FakeDeviceOptions{.chunk_bytes = plan_.chunk, .shared = plan_.shared, .card = card_.get()});
+    auto device = std::make_unique<testing::FakeDevice>(testing::FakeDeviceOptions{
+        .chunk_bytes = plan_.chunk, .shared = plan_.shared, .card = card_.get()});
     device_ = device.get();
     ArenaTierOptions tier_options;
     tier_options.capacity = plan_.capacity;
@@ -69,6 +69,7 @@ void World::Open() {
   setting.moves_per_step = plan_.moves_per_step;
   setting.has_bytes = plan_.real_bytes;
   setting.refusals = tier_->refusals();
+  setting.lock_stuck = &lock_stuck_;
   judge_ = std::make_unique<Judge>(setting, &model_, &verdict_);
   sampling_ = false;
   sampler_busy_ = false;
@@ -98,45 +99,75 @@ void World::Step() {
 }
 
 void World::PassTime() {
+  if (lock_stuck_ && !In(Fault::kNeighbour)) SetLockStuck(false);
   if (fault_until_[static_cast<std::size_t>(Fault::kMemory)] + 1 == verdict_.event) EndRefusals();
   if (!rng_.Percent(plan_.still_percent)) {
-    clock_->Advance(Duration(static_cast<std::int64_t>(
-        rng_.Below(2 * static_cast<std::uint64_t>(plan_.tick.count())))));
+    clock_->Advance(Duration(
+        static_cast<std::int64_t>(rng_.Below(2 * static_cast<std::uint64_t>(plan_.tick.count())))));
   }
   if (sampling_ && !sampler_busy_ && !In(Fault::kHung) && now() >= next_reading_) DeliverSample();
 }
 
 void World::Act(Do what) {
-  if (options_.verbose) fmt::print("{} at {} ns: do {}\n", verdict_.event, now().time_since_epoch().count(),
-                                   static_cast<int>(what));
+  if (options_.verbose)
+    fmt::print("{} at {} ns: do {}\n", verdict_.event, now().time_since_epoch().count(),
+               static_cast<int>(what));
   switch (what) {
-    case Do::kSet: return DoSet(false);
-    case Do::kGet: return DoGet(true);
-    case Do::kRead: return DoGet(false);
-    case Do::kGetMany: return DoGetMany();
-    case Do::kTouch: return DoTouch();
-    case Do::kContains: return DoContains();
-    case Do::kRelease: return DoRelease();
-    case Do::kErase: return DoErase();
-    case Do::kClear: pending_.push_back({.kind = Pending::Kind::kClear}); return;
-    case Do::kMatch: return DoMatch(false);
-    case Do::kChain: return DoMatch(true);
-    case Do::kBatch: return DoBatch();
-    case Do::kBadSet: return DoSet(true);
-    case Do::kLook: return LookNow();
-    case Do::kTick: return Tick();
-    case Do::kHurriedRelief: return HurriedRelief();
-    case Do::kStats: return DoStats();
-    case Do::kStartStop: return StartStop();
-    case Do::kRefuseMap: return RefuseMap();
-    case Do::kSourceFails: return Trouble(Fault::kFailed, rng_.LogBetween(5, 600));
-    case Do::kSourceHangs: return Trouble(Fault::kHung, rng_.LogBetween(5, 600));
-    case Do::kSourceLies: return Lie();
-    case Do::kClockSteps: return StepClock();
-    case Do::kNeighbour: return NeighbourMoves();
-    case Do::kNeighbourDies: return NeighbourDies();
-    case Do::kCrash: return Crash();
-    case Do::kCount: return;
+    case Do::kSet:
+      return DoSet(false);
+    case Do::kGet:
+      return DoGet(true);
+    case Do::kRead:
+      return DoGet(false);
+    case Do::kGetMany:
+      return DoGetMany();
+    case Do::kTouch:
+      return DoTouch();
+    case Do::kContains:
+      return DoContains();
+    case Do::kRelease:
+      return DoRelease();
+    case Do::kErase:
+      return DoErase();
+    case Do::kClear:
+      pending_.push_back({.kind = Pending::Kind::kClear});
+      return;
+    case Do::kMatch:
+      return DoMatch(false);
+    case Do::kChain:
+      return DoMatch(true);
+    case Do::kBatch:
+      return DoBatch();
+    case Do::kBadSet:
+      return DoSet(true);
+    case Do::kLook:
+      return LookNow();
+    case Do::kTick:
+      return Tick();
+    case Do::kHurriedRelief:
+      return HurriedRelief();
+    case Do::kStats:
+      return DoStats();
+    case Do::kStartStop:
+      return StartStop();
+    case Do::kRefuseMap:
+      return RefuseMap();
+    case Do::kSourceFails:
+      return Trouble(Fault::kFailed, rng_.LogBetween(5, 600));
+    case Do::kSourceHangs:
+      return Trouble(Fault::kHung, rng_.LogBetween(5, 1200));
+    case Do::kSourceLies:
+      return Lie();
+    case Do::kClockSteps:
+      return StepClock();
+    case Do::kNeighbour:
+      return NeighbourMoves();
+    case Do::kNeighbourDies:
+      return NeighbourDies();
+    case Do::kCrash:
+      return Crash();
+    case Do::kCount:
+      return;
   }
 }
 
@@ -155,7 +186,7 @@ void World::AfterEvent() {
     }
     if (card_ != nullptr) CheckCard(false);
   }
-  const std::uint64_t every = std::max<std::uint64_t>(64, model_.live().size() / 2);
+  const std::uint64_t every = std::max<std::uint64_t>(48, model_.live().size() / 2);
   if (event % every == 0) {
     judge_->CompareAll(core_->engine(), now());
     tier_->CheckMemory();

@@ -126,7 +126,7 @@ class World {
   void EndFlight(Flight& flight);
   void Drain();
 
-  // world_clients.cc: what clients do.
+  // world_writes.cc, world_reads.cc: what clients do.
   std::uint32_t AnyKey();
   bool Overdue(std::uint32_t key) const;
   std::size_t NewFlight(std::size_t items);
@@ -172,6 +172,7 @@ class World {
     return fault_until_[static_cast<std::size_t>(fault)] >= verdict_.event;
   }
   void EndRefusals();
+  void SetLockStuck(bool stuck);
   void NeighbourMoves();
   void NeighbourDies();
   void CheckCard(bool reaped);
@@ -216,6 +217,7 @@ class World {
   bool sampler_busy_ = false;
   TimePoint next_reading_;
   std::optional<Reading> lie_;
+  bool lock_stuck_ = false;
   std::array<std::uint64_t, kFaults> fault_until_{};  // Event number.
 
   std::uint64_t sets_ = 0;

@@ -1,8 +1,8 @@
 // What others do, what goes wrong, and what must be when it is over.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
+
+#include <fmt/format.h>
 
 #include "sim/world_strand.h"
 
@@ -14,7 +14,8 @@ Result<Reading> World::ReadSource() {
   if (lie_) return *std::exchange(lie_, std::nullopt);
   if (In(Fault::kFailed)) return Error{Code::kUnavailable, "the simulated source does not answer"};
   if (plan_.real_card) {
-    SetNeighbour(neighbours_[0], static_cast<Bytes>(curve_.At(now()) * static_cast<double>(plan_.card)));
+    SetNeighbour(neighbours_[0],
+                 static_cast<Bytes>(curve_.At(now()) * static_cast<double>(plan_.card)));
     Result<Reading> reading = device_->ReadMemory();
     CheckCard(true);
     return reading;
@@ -104,7 +105,7 @@ void World::Lie() {
 }
 
 void World::StepClock() {
-  Trouble(Fault::kClock);
+  Trouble(Fault::kClock, 300);
   clock_->Advance(plan_.tick * static_cast<std::int64_t>(rng_.LogBetween(100, 2'000'000)));
 }
 
@@ -115,14 +116,14 @@ void World::CheckCard(bool reaped) {
   for (const Neighbour& neighbour : neighbours_) living += neighbour.held;
   const Bytes shares = card_->SharesHeld();
   if (shares > card_->total()) {
-    return verdict_.Fail(kAccounting, fmt::format("{} bytes of the card are held, it has {}", shares,
-                                                  card_->total()));
+    return verdict_.Fail(kAccounting, fmt::format("{} bytes of the card are held, it has {}",
+                                                  shares, card_->total()));
   }
   if (shares < living) {
     return verdict_.Fail(kAccounting, fmt::format("{} bytes of the card are used, {} accounted for",
                                                   living, shares));
   }
-  if (reaped && shares != living) {
+  if (reaped && !lock_stuck_ && shares != living) {
     verdict_.Fail(kAfterCrash, fmt::format("{} bytes of the card are used, but {} are held: "
                                            "somebody's share did not return",
                                            living, shares));
@@ -130,7 +131,10 @@ void World::CheckCard(bool reaped) {
 }
 
 void World::SetNeighbour(Neighbour& neighbour, Bytes target) {
-  if (neighbour.process == nullptr) neighbour.process = card_->Join();
+  if (neighbour.process == nullptr) {
+    if (lock_stuck_) return;
+    neighbour.process = card_->Join();
+  }
   Ledger& ledger = neighbour.process->ledger();
   if (target < neighbour.held) {
     ledger.Give(neighbour.held - target);
@@ -140,6 +144,7 @@ void World::SetNeighbour(Neighbour& neighbour, Bytes target) {
   Bytes free = card_->total() - device_->counts().mapped;
   for (const Neighbour& other : neighbours_) free -= std::min(free, other.held);
   const Bytes wanted = target - neighbour.held;
+  if (lock_stuck_) return;
   const bool got = ledger.Take(wanted).has_value();
   if (got != (wanted <= free)) {
     verdict_.Fail(got ? kAccounting : kAfterCrash,
@@ -149,9 +154,17 @@ void World::SetNeighbour(Neighbour& neighbour, Bytes target) {
   if (got) neighbour.held = target;
 }
 
+// A neighbour is stopped while it holds the card's lock: nobody can take or
+// sweep up, all can give.
+void World::SetLockStuck(bool stuck) {
+  lock_stuck_ = stuck;
+  card_->SetLockStuck(stuck);
+}
+
 void World::NeighbourMoves() {
   if (card_ == nullptr) return;
   Trouble(Fault::kNeighbour);
+  if (rng_.OneIn(20)) return SetLockStuck(true);
   Neighbour& neighbour = neighbours_[rng_.Below(neighbours_.size())];
   // Often what is free to the byte, sometimes more than there is.
   Bytes free = card_->total() - std::min(card_->total(), card_->SharesHeld());
@@ -178,6 +191,7 @@ void World::NeighbourDies() {
 // --- our own end, and another beginning ---
 
 void World::Crash() {
+  if (lock_stuck_) SetLockStuck(false);
   Trouble(Fault::kCrash, 500);
   if (device_ != nullptr) device_->Kill();
   // What is left of the dead process is taken apart unseen: no more of it
@@ -206,6 +220,7 @@ void World::Crash() {
 void World::EndFaults() {
   fault_until_ = {};
   lie_.reset();
+  if (lock_stuck_) SetLockStuck(false);
   EndRefusals();
   for (Neighbour& neighbour : neighbours_) {
     if (neighbour.process != nullptr) SetNeighbour(neighbour, 0);
@@ -233,8 +248,9 @@ void World::Liveness() {
     Drain();
   }
   if (core_->engine().level() != Level::kRelaxed) {
-    return verdict_.Fail(kLiveness, fmt::format("pressure has been 0 for all of dwell, the level is {}",
-                                                Name(core_->engine().level())));
+    return verdict_.Fail(kLiveness,
+                         fmt::format("pressure has been 0 for all of dwell, the level is {}",
+                                     Name(core_->engine().level())));
   }
   if (sampling_) StartStop();
   pending_.push_back({.kind = Pending::Kind::kClear});
@@ -268,12 +284,13 @@ void World::CloseDown() {
   dead_ = false;
   std::weak_ptr<Core> last = core_;
   core_.reset();
-  for (const Holding& holding : holdings_) judge_->CheckLease(holding.entry, holding.lease, "after close");
+  for (const Holding& holding : holdings_)
+    judge_->CheckLease(holding.entry, holding.lease, "after close");
   if (last.expired() == holdings_.empty() || verdict_.failed()) {
     holdings_.clear();
   } else {
-    verdict_.Fail(kLeases, fmt::format("the cache was closed with {} leases, and {}", holdings_.size(),
-                                       last.expired() ? "is gone" : "stays"));
+    verdict_.Fail(kLeases, fmt::format("the cache was closed with {} leases, and {}",
+                                       holdings_.size(), last.expired() ? "is gone" : "stays"));
   }
   dead_ = true;
   while (!pending_.empty()) {

@@ -1,7 +1,7 @@
 // What is pending takes its turn.
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "base/printable.h"
 #include "sim/world_strand.h"
@@ -12,15 +12,24 @@ namespace {
 
 Act ActOf(const Event& event) {
   switch (event.reason) {
-    case Reason::kExpired: return Act::kExpired;
-    case Reason::kIdle: return event.action == Action::kDemote ? Act::kMarked : Act::kIdle;
-    case Reason::kHeavy: return Act::kHeavy;
-    case Reason::kOrder: return Act::kOrder;
-    case Reason::kRoom: return Act::kRoom;
-    case Reason::kBudget: return Act::kBudget;
-    case Reason::kReserve: return Act::kReserve;
-    case Reason::kReplaced: return Act::kReplaced;
-    default: return Act::kCount;  // Erased, cleared: counted as what was done.
+    case Reason::kExpired:
+      return Act::kExpired;
+    case Reason::kIdle:
+      return event.action == Action::kDemote ? Act::kMarked : Act::kIdle;
+    case Reason::kHeavy:
+      return Act::kHeavy;
+    case Reason::kOrder:
+      return Act::kOrder;
+    case Reason::kRoom:
+      return Act::kRoom;
+    case Reason::kBudget:
+      return Act::kBudget;
+    case Reason::kReserve:
+      return Act::kReserve;
+    case Reason::kReplaced:
+      return Act::kReplaced;
+    default:
+      return Act::kCount;  // Erased, cleared: counted as what was done.
   }
 }
 
@@ -29,12 +38,13 @@ Act ActOf(const Event& event) {
 void World::OnCacheEvent(const Event& event) {
   if (dead_) return;
   if (options_.verbose) {
-    fmt::print("    {} '{}' {} ({}), {} bytes, {} tokens\n", Name(event.action), Printable(event.key),
-               Name(event.reason), event.order, event.bytes, event.tokens);
+    fmt::print("    {} '{}' {} ({}), {} bytes, {} tokens\n", Name(event.action),
+               Printable(event.key), Name(event.reason), event.order, event.bytes, event.tokens);
   }
   Mark(event.generation);
   Mark(static_cast<std::uint64_t>(event.at.time_since_epoch().count()) ^
-       (static_cast<std::uint64_t>(event.action) << 60 | static_cast<std::uint64_t>(event.reason) << 56 |
+       (static_cast<std::uint64_t>(event.action) << 60 |
+        static_cast<std::uint64_t>(event.reason) << 56 |
         static_cast<std::uint64_t>(event.level) << 52));
   Mark(event.bytes ^ static_cast<std::uint64_t>(event.tokens) << 32);
   ++events_heard_;
@@ -114,8 +124,8 @@ void World::RunItem(const Pending& pending) {
   const bool too_late = now() > flight.deadline;
   if (options_.verbose) {
     fmt::print("{} at {} ns: {} '{}' stage {}\n", verdict_.event, now().time_since_epoch().count(),
-               operation.kind == Operation::Kind::kErase ? "erase" : "set", Printable(operation.key),
-               static_cast<int>(item.stage));
+               operation.kind == Operation::Kind::kErase ? "erase" : "set",
+               Printable(operation.key), static_cast<int>(item.stage));
   }
   if (operation.kind == Operation::Kind::kErase) {
     judge_->BeginErase(item.key, now());
@@ -153,10 +163,10 @@ void World::CheckEnded(std::size_t at) {
   const bool ended = std::ranges::all_of(
       flight.items, [](const Item& item) { return item.stage == Item::Stage::kEnded; });
   if (flight.completions != (ended ? 1 : 0)) {
-    verdict_.Fail(kLiveness, fmt::format("a batch of {} operations, {}, completed {} times",
-                                         flight.items.size(),
-                                         ended ? "all of them ended" : "not all ended",
-                                         flight.completions));
+    verdict_.Fail(
+        kLiveness,
+        fmt::format("a batch of {} operations, {}, completed {} times", flight.items.size(),
+                    ended ? "all of them ended" : "not all ended", flight.completions));
   }
 }
 
@@ -193,8 +203,9 @@ void World::RunPass(Pending pending) {
     verdict_.Fail(kValues, "a pass returns other departures than were logged");
   }
   if (options_.verbose) {
-    fmt::print("{} at {} ns: pass, level {}, pressure {}\n", verdict_.event, now().time_since_epoch().count(),
-               Name(core_->engine().level()), core_->engine().pressure().value_or(-1));
+    fmt::print("{} at {} ns: pass, level {}, pressure {}\n", verdict_.event,
+               now().time_since_epoch().count(), Name(core_->engine().level()),
+               core_->engine().pressure().value_or(-1));
   }
   if (pass.next() != Core::PassSteps::Next::kNothing) {
     pending_.push_back(std::move(pending));
@@ -209,7 +220,8 @@ void World::Drain() {
   // are entries, and then some.
   std::uint64_t most = 1000 + 10 * pending_.size() + 20 * (model_.live().size() + pending_.size());
   while (!pending_.empty() && (dead_ || !verdict_.failed())) {
-    if (most-- == 0) return verdict_.Fail(kLiveness, fmt::format("{} tasks never end", pending_.size()));
+    if (most-- == 0)
+      return verdict_.Fail(kLiveness, fmt::format("{} tasks never end", pending_.size()));
     RunPending(rng_.Below(pending_.size()));
     if (dead_) continue;
     ++verdict_.event;

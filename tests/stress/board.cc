@@ -1,8 +1,8 @@
 #include "stress/board.h"
 
-#include <fmt/format.h>
-
 #include <cstdio>
+
+#include <fmt/format.h>
 
 namespace spillway::stress {
 
@@ -10,9 +10,15 @@ namespace spillway::stress {
 Keys::Keys() {
   for (std::size_t id = 0; id < kAll; ++id) {
     switch (id % 4) {
-      case 0: names.push_back(fmt::format("a key that does not fit into its slot, number {}", id)); break;
-      case 1: names.push_back(fmt::format("context:{}", id)); break;
-      default: names.push_back(fmt::format("k{}", id)); break;
+      case 0:
+        names.push_back(fmt::format("a key that does not fit into its slot, number {}", id));
+        break;
+      case 1:
+        names.push_back(fmt::format("context:{}", id));
+        break;
+      default:
+        names.push_back(fmt::format("k{}", id));
+        break;
     }
   }
 }

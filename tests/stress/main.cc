@@ -2,13 +2,13 @@
 // the thread sanitizer; `make san` runs it with 10,000,000 operations.
 //
 //   stress [--ops N] [--threads T] [--seed S] [--policy P] [--hash-bits B]
-#include <fmt/format.h>
-
 #include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string_view>
+
+#include <fmt/format.h>
 
 #include "stress/board.h"
 #include "stress/phases.h"

@@ -1,7 +1,5 @@
 #include "stress/phases.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -10,6 +8,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "cache/core.h"
 #include "cache/parts.h"
@@ -66,16 +66,16 @@ void CheckAccounts(Board* board, Cache* cache, const Worker::Counts& sum) {
   expect("sets", stats.sets, sum.sets);
   expect("misses", stats.misses, sum.misses);
   // Every set that was acknowledged is here or left for one reason.
-  const std::uint64_t left = std::accumulate(stats.left_by_reason.begin(), stats.left_by_reason.end(),
-                                             std::uint64_t{0}) -
-                             stats.left_by_action.at(static_cast<std::size_t>(Action::kDemote));
+  const std::uint64_t left =
+      std::accumulate(stats.left_by_reason.begin(), stats.left_by_reason.end(), std::uint64_t{0}) -
+      stats.left_by_action.at(static_cast<std::size_t>(Action::kDemote));
   expect("entries that left", left, sum.sets - entries);
   expect("events", board->events(), left);
   // A reader that comes too late is counted for an instant, and a departure in
   // that instant keeps it: exact but for those.
   const std::uint64_t slack = sum.hits / 1000 + 10;
-  Expect(board, stats.hits + slack >= sum.hits && stats.hits <= sum.hits + slack, "hits", stats.hits,
-         sum.hits);
+  Expect(board, stats.hits + slack >= sum.hits && stats.hits <= sum.hits + slack, "hits",
+         stats.hits, sum.hits);
 
   cache->Clear();
   const Stats cleared = cache->stats();
@@ -83,7 +83,8 @@ void CheckAccounts(Board* board, Cache* cache, const Worker::Counts& sum) {
   expect("tokens after clear", static_cast<std::uint64_t>(cleared.tokens), 0);
   expect("bytes after clear", cleared.device.bytes, 0);
   // On a private card the tier keeps one chunk for whoever comes next.
-  Expect(board, cleared.device.held <= kChunkMost, "memory held after clear", cleared.device.held, 0);
+  Expect(board, cleared.device.held <= kChunkMost, "memory held after clear", cleared.device.held,
+         0);
 }
 
 void Add(const Worker::Counts& one, Worker::Counts* sum) {
@@ -119,8 +120,8 @@ void RunMixed(Board* board) {
 
   std::vector<std::unique_ptr<Worker>> workers;
   for (unsigned i = 0; i < settings.threads; ++i) {
-    workers.push_back(std::make_unique<Worker>(i, board, cache.get(),
-                                               Surroundings{clock.get(), pressure.get()}));
+    workers.push_back(
+        std::make_unique<Worker>(i, board, cache.get(), Surroundings{clock.get(), pressure.get()}));
   }
   std::vector<std::thread> threads;
   threads.reserve(workers.size());
@@ -137,8 +138,8 @@ void RunMixed(Board* board) {
   fmt::print(
       "mixed: {} sets; refused: {} blocked, {} over budget, {} other, {} late; {} hits, {} misses, "
       "{} passes, {} samples failed, {} levels, {} departures, {} leases outlived their entry\n",
-      sum.sets, stats.refused_blocked, stats.refused_budget, stats.refused_other, sum.late, sum.hits,
-      sum.misses, sum.passes, stats.samples_failed, stats.level_changes, board->events(),
+      sum.sets, stats.refused_blocked, stats.refused_budget, stats.refused_other, sum.late,
+      sum.hits, sum.misses, sum.passes, stats.samples_failed, stats.level_changes, board->events(),
       sum.leases_over_departures);
 }
 
@@ -152,7 +153,8 @@ void RunReplacing(Board* board, std::uint64_t ops) {
   std::vector<std::byte> value;
   for (std::size_t key = 0; key < kKeys; ++key) {
     FillValue(key, 0, 300, &value);
-    if (!cache->Set(board->keys[key], Source(value.data(), value.size()))) return board->Fail("set");
+    if (!cache->Set(board->keys[key], Source(value.data(), value.size())))
+      return board->Fail("set");
   }
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> reads{0};
@@ -170,7 +172,8 @@ void RunReplacing(Board* board, std::uint64_t ops) {
         }
         const Checked checked = CheckValue(key, (*got)->data(), (*got)->size());
         if (!checked.whole) board->Fail("a value nobody set, while its key was set again");
-        if (checked.count.value_or(0) < seen.at(key)) board->Fail("an older value after a newer one");
+        if (checked.count.value_or(0) < seen.at(key))
+          board->Fail("an older value after a newer one");
         seen.at(key) = checked.count.value_or(0);
         reads.fetch_add(1, std::memory_order_relaxed);
       }

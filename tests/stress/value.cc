@@ -69,14 +69,20 @@ Checked CheckValue(std::uint64_t key, const std::byte* data, std::size_t size) {
 
 std::size_t DrawSize(Random* random) {
   switch (random->Below(16)) {
-    case 0: return random->Below(kHeaderBytes + 1);
-    case 1: return 4095 + random->Below(3);
-    case 2: return 4096 + random->Below(12'000);
-    case 3: return random->OneIn(8) ? 30'000 + random->Below(100'000) : random->Below(4096);
+    case 0:
+      return random->Below(kHeaderBytes + 1);
+    case 1:
+      return 4095 + random->Below(3);
+    case 2:
+      return 4096 + random->Below(12'000);
+    case 3:
+      return random->OneIn(8) ? 30'000 + random->Below(100'000) : random->Below(4096);
     case 4:
     case 5:
-    case 6: return 1024 + random->Below(2048);
-    default: return kHeaderBytes + random->Below(600);
+    case 6:
+      return 1024 + random->Below(2048);
+    default:
+      return kHeaderBytes + random->Below(600);
   }
 }
 

@@ -1,13 +1,13 @@
 #include "stress/worker.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <iterator>
 #include <thread>
+
+#include <fmt/format.h>
 
 namespace spillway::stress {
 
@@ -66,30 +66,44 @@ void Worker::One() {
   }
   if (draw < 960) return Submit();
   if (draw < 990) return Land(/*wait=*/false);
-  if (draw < 994) return surroundings_.clock->Advance(std::chrono::milliseconds(random_.Below(300)));
+  if (draw < 994)
+    return surroundings_.clock->Advance(std::chrono::milliseconds(random_.Below(300)));
   Rare();
 }
 
 void Worker::Rare() {
   if (random_.OneIn(2)) return Apply();
   switch (random_.Below(400)) {
-    case 0: return cache_.Clear();
+    case 0:
+      return cache_.Clear();
     case 1:
-    case 2: return Look();
-    case 3: (void)cache_.Start(); return;
+    case 2:
+      return Look();
+    case 3:
+      (void)cache_.Start();
+      return;
     // The sampler reads in real time and our clock jumps: most of its time is
     // UNKNOWN, so it is stopped sooner than started.
     case 10:
     case 11:
     case 12:
     case 13:
-    case 4: return cache_.Stop();
-    case 5: return surroundings_.clock->Advance(std::chrono::seconds(random_.Below(150)));
-    case 6: (void)cache_.LeavingOrder(); return;
+    case 4:
+      return cache_.Stop();
+    case 5:
+      return surroundings_.clock->Advance(std::chrono::seconds(random_.Below(150)));
+    case 6:
+      (void)cache_.LeavingOrder();
+      return;
     case 7:
-    case 8: (void)cache_.Explain(board_.keys[AnyKey()]); return;
-    case 9: (void)cache_.Reclaim(random_.Below(1 << 20), std::chrono::milliseconds(1)); return;
-    default: return;
+    case 8:
+      (void)cache_.Explain(board_.keys[AnyKey()]);
+      return;
+    case 9:
+      (void)cache_.Reclaim(random_.Below(1 << 20), std::chrono::milliseconds(1));
+      return;
+    default:
+      return;
   }
 }
 
@@ -99,15 +113,27 @@ void Worker::Apply() {
   ++counts_.passes;
   const auto share = static_cast<double>(random_.Below(1000)) / 1000;
   switch (random_.Below(16)) {
-    case 0: surroundings_.pressure->Set(std::nullopt); break;  // UNKNOWN, for who reads it.
-    case 1: surroundings_.pressure->Set(share); break;
+    case 0:
+      surroundings_.pressure->Set(std::nullopt);
+      break;  // UNKNOWN, for who reads it.
+    case 1:
+      surroundings_.pressure->Set(share);
+      break;
     case 2:
-    case 3: (void)cache_.Apply(std::nullopt); break;
-    case 4: (void)cache_.Apply(0.96 + share * 0.04); break;  // EMERGENCY.
+    case 3:
+      (void)cache_.Apply(std::nullopt);
+      break;
+    case 4:
+      (void)cache_.Apply(0.96 + share * 0.04);
+      break;  // EMERGENCY.
     case 5:
     case 6:
-    case 7: (void)cache_.Apply(0.70 + share * 0.25); break;
-    default: (void)cache_.Apply(share * 0.6); break;
+    case 7:
+      (void)cache_.Apply(0.70 + share * 0.25);
+      break;
+    default:
+      (void)cache_.Apply(share * 0.6);
+      break;
   }
   if (random_.OneIn(3)) return;
   // Mostly there is room again soon; and time enough passes for a level to be
@@ -204,7 +230,8 @@ std::optional<std::uint64_t> Worker::Verify(std::size_t key, const std::byte* da
   }
   if (!checked.count) return std::nullopt;
   if (*checked.count > board_.issued(key)) {
-    board_.Fail(fmt::format("{} '{}': the value of a set that has not been", how, board_.keys[key]));
+    board_.Fail(
+        fmt::format("{} '{}': the value of a set that has not been", how, board_.keys[key]));
   }
   return checked.count;
 }
@@ -359,8 +386,12 @@ void Worker::Land(bool wait) {
             ++counts_.misses;
           }
           break;
-        case Operation::Kind::kErase: counts_.erased += operation.found ? 1 : 0; break;
-        case Operation::Kind::kTouch: ++(operation.found ? counts_.hits : counts_.misses); break;
+        case Operation::Kind::kErase:
+          counts_.erased += operation.found ? 1 : 0;
+          break;
+        case Operation::Kind::kTouch:
+          ++(operation.found ? counts_.hits : counts_.misses);
+          break;
       }
     }
     return;

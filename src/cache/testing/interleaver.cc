@@ -196,7 +196,8 @@ void Interleaver::Point() {
 void Interleaver::AtNextPoint(Body then) { exploring->current_->at_next_point = std::move(then); }
 
 bool Interleaver::MaybeOnce() {
-  if (exploring == nullptr || exploring->current_->number == 0 || exploring->once_used_) return false;
+  if (exploring == nullptr || exploring->current_->number == 0 || exploring->once_used_)
+    return false;
   exploring->once_used_ = exploring->Choose(2) == 1;
   return exploring->once_used_;
 }

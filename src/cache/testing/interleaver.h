@@ -31,8 +31,8 @@ class Interleaver {
 
   struct Outcome {
     std::uint64_t interleavings = 0;
-    std::string failure;            // Empty: none failed.
-    std::vector<int> schedule;      // Thread of each step of the run that failed.
+    std::string failure;        // Empty: none failed.
+    std::vector<int> schedule;  // Thread of each step of the run that failed.
   };
 
   Interleaver();
