@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "spillway/units.h"
@@ -25,24 +26,47 @@ struct MutableFragment {
   Place place = Place::kHost;
 };
 
+// Fragments in a row, as a Source or Sink shows them; dies with it.
+template <typename Each>
+class FragmentList {
+ public:
+  FragmentList(const Each* first, std::size_t count) : first_(first), count_(count) {}
+
+  const Each* begin() const { return first_; }
+  const Each* end() const { return first_ + count_; }
+  std::size_t size() const { return count_; }
+  bool empty() const { return count_ == 0; }
+  const Each& front() const { return *first_; }
+  const Each& operator[](std::size_t at) const { return first_[at]; }
+
+ private:
+  const Each* first_;
+  std::size_t count_;
+};
+
 // The bytes of a value, in order. Borrowed: they must stay as they are until
 // the operation has completed.
 class Source {
  public:
   Source() = default;
-  Source(const void* data, Bytes bytes) : fragments_{{data, bytes, Place::kHost}} {}
+  Source(const void* data, Bytes bytes) : one_{data, bytes, Place::kHost}, has_one_(true) {}
   explicit Source(std::string_view text) : Source(text.data(), text.size()) {}
-  explicit Source(std::vector<Fragment> fragments) : fragments_(std::move(fragments)) {}
+  explicit Source(std::vector<Fragment> fragments) : many_(std::move(fragments)) {}
 
-  const std::vector<Fragment>& fragments() const { return fragments_; }
+  FragmentList<Fragment> fragments() const {
+    if (has_one_) return {&one_, 1};
+    return {many_.data(), many_.size()};
+  }
   Bytes bytes() const {
     Bytes sum = 0;
-    for (const Fragment& f : fragments_) sum += f.bytes;
+    for (const Fragment& f : fragments()) sum += f.bytes;
     return sum;
   }
 
  private:
-  std::vector<Fragment> fragments_;
+  Fragment one_;  // Most values come in one piece: that needs no memory.
+  bool has_one_ = false;
+  std::vector<Fragment> many_;
 };
 
 // Where a value's bytes are to be put, in order. A sink may be larger than the
@@ -53,7 +77,7 @@ class Sink {
   Sink(void* data, Bytes bytes) : fragments_{{data, bytes, Place::kHost}} {}
   explicit Sink(std::vector<MutableFragment> fragments) : fragments_(std::move(fragments)) {}
 
-  const std::vector<MutableFragment>& fragments() const { return fragments_; }
+  FragmentList<MutableFragment> fragments() const { return {fragments_.data(), fragments_.size()}; }
   Bytes bytes() const {
     Bytes sum = 0;
     for (const MutableFragment& f : fragments_) sum += f.bytes;

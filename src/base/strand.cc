@@ -3,10 +3,18 @@
 namespace spillway {
 
 void CombiningStrand::Post(Task* task) {
-  Task* head = posted_.load(std::memory_order_relaxed);
-  do {
-    task->next = head;
-  } while (!posted_.compare_exchange_weak(head, task));
+  if (!running_.load(std::memory_order_relaxed) && !running_.exchange(true)) {
+    // Nobody runs. If nothing waits either, it need not be queued first.
+    if (posted_.load() == nullptr) {
+      task->run(task);
+    } else {
+      Push(task);
+    }
+    if (posted_.load() != nullptr) RunAll();
+    running_.store(false);
+  } else {
+    Push(task);
+  }
   // Between giving up the strand and looking again, somebody may have posted
   // and seen it taken; so look again after giving up. Sequential consistency
   // makes one of the two see the other.
@@ -14,6 +22,13 @@ void CombiningStrand::Post(Task* task) {
     RunAll();
     running_.store(false);
   }
+}
+
+void CombiningStrand::Push(Task* task) {
+  Task* head = posted_.load(std::memory_order_relaxed);
+  do {
+    task->next = head;
+  } while (!posted_.compare_exchange_weak(head, task));
 }
 
 void CombiningStrand::RunAll() {

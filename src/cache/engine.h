@@ -93,7 +93,10 @@ class Engine {
 
  private:
   struct Need;
-  struct Victim;
+  struct Victim {
+    EntryId id;
+    Reason reason;
+  };
 
   Engine(const Settings& settings, std::unique_ptr<Store> store);
 
@@ -154,6 +157,7 @@ class Engine {
 
   // Entries a running step can't let go; entered again when it ends.
   std::vector<EntryId> put_back_;
+  std::vector<Victim> room_plan_;  // MakeRoom's, kept so that it need not allocate.
   // Idle entries ranked by an order that is not last use (NextIdle).
   std::vector<EntryId> idle_candidates_;
 

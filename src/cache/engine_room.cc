@@ -32,11 +32,6 @@ struct Engine::Need {
   }
 };
 
-struct Engine::Victim {
-  EntryId id;
-  Reason reason;
-};
-
 namespace {
 
 template <typename T>
@@ -81,8 +76,7 @@ Status Engine::MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now)
       const Tokens replaced = old_live ? Tokens{store_->slots().record(old).tokens} : 0;
       const Tokens reserved =
           MutantOn(Mutant::kBudgetForgetsReserved) ? 0 : store_->tokens_reserved();
-      const Tokens after =
-          store_->tokens() + reserved + entry.options.tokens - replaced;
+      const Tokens after = store_->tokens() + reserved + entry.options.tokens - replaced;
       need.tokens = Excess(after, *options.token_budget);
     }
     need.names =
@@ -92,7 +86,8 @@ Status Engine::MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now)
     if (!need.any()) return {};
 
     const Need lacking = need;
-    std::vector<Victim> plan;
+    std::vector<Victim>& plan = room_plan_;
+    plan.clear();
     if (!PlanRoom(&need, old_live ? old : kNoSlot, &plan)) {
       Unplan(&plan);
       if (lacking.reason() == Reason::kBudget) {
