@@ -1,9 +1,9 @@
 // Measures the index beside its peers in one run: a hit with lease and release,
 // get-or-insert, one reclaim plan over a million entries with a reader beside
 // it, and the bytes an entry costs. docs/bench.md says how to read it.
-#include <fmt/format.h>
-
 #include <functional>
+
+#include <fmt/format.h>
 
 #include "bench/support/engines.h"
 #include "bench/support/entry_bytes.h"
@@ -135,8 +135,8 @@ void PrintRows(const std::vector<Contestant>& contestants, const char* part, Rep
 }
 
 std::vector<std::string> Columns() {
-  return {"engine",     "1 thread ns (best)", "x HCC",
-          "2 threads ns (best)", "x HCC", "2 threads Mops/s", "scaling"};
+  return {"engine", "1 thread ns (best)", "x HCC",  "2 threads ns (best)",
+          "x HCC",  "2 threads Mops/s",   "scaling"};
 }
 
 void MeasureHits(const Settings& settings, Report* report) {
@@ -152,21 +152,22 @@ void MeasureHits(const Settings& settings, Report* report) {
   std::vector<Contestant> all;
   all.push_back({"Spillway Get", GetAll(&ours, &streams)});
   all.push_back({"Spillway GetMany of 32, a key", [&](int threads) {
-    return SendAll(streams, threads, [&](const Request* requests, std::size_t n) {
-      std::uint64_t hits = 0;
-      for (std::size_t i = 0; i + SpillwayEngine::kMany <= n; i += SpillwayEngine::kMany) {
-        hits += ours.GetMany(requests + i);
-      }
-      Consume(hits);
-    });
-  }});
+                   return SendAll(streams, threads, [&](const Request* requests, std::size_t n) {
+                     std::uint64_t hits = 0;
+                     for (std::size_t i = 0; i + SpillwayEngine::kMany <= n;
+                          i += SpillwayEngine::kMany) {
+                       hits += ours.GetMany(requests + i);
+                     }
+                     Consume(hits);
+                   });
+                 }});
   all.push_back({"Spillway Get, bytes read too", [&](int threads) {
-    return SendAll(streams, threads, [&](const Request* requests, std::size_t n) {
-      std::uint64_t sum = 0;
-      for (std::size_t i = 0; i < n; ++i) sum += ours.GetAndRead(requests[i]);
-      Consume(sum);
-    });
-  }});
+                   return SendAll(streams, threads, [&](const Request* requests, std::size_t n) {
+                     std::uint64_t sum = 0;
+                     for (std::size_t i = 0; i < n; ++i) sum += ours.GetAndRead(requests[i]);
+                     Consume(sum);
+                   });
+                 }});
 #if defined(SPILLWAY_HAVE_ROCKSDB)
   RocksEngine hyper = RocksEngine::HyperClock(sizes.entries);
   PutAll(&hyper, sizes.entries);
@@ -189,13 +190,15 @@ void MeasureHits(const Settings& settings, Report* report) {
   for (const Contestant& peer : all) {
     if (peer.name != kPeer) continue;
     for (std::size_t i = 0; i < kThreadsMax; ++i) {
-      report->Add({fmt::format("hit, {} thread{}: time against HyperClockCache", i + 1, i ? "s" : ""),
-                   MedianRatio(single.ns[i], peer.ns[i]), 1, 0.6, false, "x"});
+      report->Add(
+          {fmt::format("hit, {} thread{}: time against HyperClockCache", i + 1, i ? "s" : ""),
+           MedianRatio(single.ns[i], peer.ns[i]), 1, 0.6, false, "x"});
     }
   }
-  report->Add({"hit, 2 threads against 1", 2 * MedianRatio(single.ns[0], single.ns[1]), 0, 1.8, true, "x"});
-  report->Add({"32 keys in one call: time a key against single", MedianRatio(batch.ns[0], single.ns[0]),
-               0, 0.75, false, "x"});
+  report->Add(
+      {"hit, 2 threads against 1", 2 * MedianRatio(single.ns[0], single.ns[1]), 0, 1.8, true, "x"});
+  report->Add({"32 keys in one call: time a key against single",
+               MedianRatio(batch.ns[0], single.ns[0]), 0, 0.75, false, "x"});
 }
 
 // Get, and insert on a miss. Counts hits over all runs of one engine.

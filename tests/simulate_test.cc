@@ -71,8 +71,8 @@ INSTANTIATE_TEST_SUITE_P(Simulate, ScenarioFile, ::testing::ValuesIn(ScenarioNam
 
 TEST(Simulate, FindsItsScenarios) { EXPECT_GE(ScenarioNames().size(), 18U); }
 
-// Issue 2, "must show" 2, as it is written there.
-TEST(Simulate, TheSeedExampleOfTheIssue) {
+// The first example anybody sees: every level of the seed in nine lines.
+TEST(Simulate, TheSeedInNineLines) {
   const ProgramRun run = RunProgram(
       R"(printf '%s\n' '{"at":0,"op":"set","key":"context:a","tokens":500}' )"
       R"('{"at":1,"op":"set","key":"context:b","tokens":900}' '{"at":2,"op":"get","key":"context:b"}' )"

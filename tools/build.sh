@@ -4,6 +4,8 @@
 # stay so: `make` and `make test` share one build directory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# One clone's objects serve the next: paths count from the tree, not from the root.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 preset=$1
 shift

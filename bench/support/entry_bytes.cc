@@ -1,10 +1,11 @@
 #include "bench/support/entry_bytes.h"
 
-#include <fmt/format.h>
 #include <malloc.h>
 #include <unistd.h>
 
 #include <fstream>
+
+#include <fmt/format.h>
 
 #include "bench/support/engines.h"
 #include "cache/slot.h"
@@ -68,12 +69,12 @@ void MeasureEntryBytes(const Settings& settings, Report* report) {
   row("heap: rankings of the policy and what else is allocated", heap);
   row("value and its slack in the tier (8-byte values)", held);
   row("growth of resident memory, all of it", resident);
-  report->data()["bytes"] = {{"entries", entries},         {"slot", sizeof(Slot)},
-                             {"record", sizeof(Record)},   {"table", table},
-                             {"index", index},             {"index_beside_key", beside_key},
-                             {"heap", heap},               {"held", held},
-                             {"resident_growth", resident}};
-  report->Add({"index per entry beside key and policy history", beside_key, 128, 64, false, "bytes"});
+  report->data()["bytes"] = {
+      {"entries", entries}, {"slot", sizeof(Slot)}, {"record", sizeof(Record)},
+      {"table", table},     {"index", index},       {"index_beside_key", beside_key},
+      {"heap", heap},       {"held", held},         {"resident_growth", resident}};
+  report->Add(
+      {"index per entry beside key and policy history", beside_key, 128, 64, false, "bytes"});
 }
 
 }  // namespace spillway::bench

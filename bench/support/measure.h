@@ -14,9 +14,7 @@ namespace spillway::bench {
 
 using Seconds = std::chrono::duration<double>;
 
-inline double Now() {
-  return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+inline double Now() { return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double Median(std::vector<double> samples);
 double Least(const std::vector<double>& samples);

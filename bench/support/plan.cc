@@ -1,10 +1,10 @@
 #include "bench/support/plan.h"
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <chrono>
 #include <thread>
+
+#include <fmt/format.h>
 
 #include "bench/support/engines.h"
 #include "bench/support/measure.h"
@@ -53,7 +53,9 @@ void ReadAll(Cache* cache, const std::vector<Request>& stream, const std::atomic
     const Phase now = phase.load(std::memory_order_relaxed);
     if (now == Phase::kEnd) return;
     const std::uint64_t before = Ticks();
-    { const auto got = cache->Get(stream[i].key()); }
+    {
+      const auto got = cache->Get(stream[i].key());
+    }
     const std::uint64_t took = Ticks() - before;
     if (now == Phase::kQuiet) outcome->quiet.Add(took);
     if (now == Phase::kPlan) outcome->during.Add(took);
@@ -88,11 +90,10 @@ void MeasurePlans(const Settings& settings, Report* report) {
   const int repeats = settings.quick ? 1 : 5;
   // The reader asks for few keys, mostly: those it reads most it keeps fresh.
   const std::vector<Request> stream = Stream(Zipf(entries, 0.99), 1 << 20, 11);
-  report->Table(
-      fmt::format("plan: {} entries, pressure {} -> under 0.83, one reader; median of {}", entries,
-                  kPressure, repeats),
-      {"entries", "plan ms", "(best)", "left", "get p50 ns", "p99 ns", "p99.9 us", "max us",
-       "quiet p99.9 us", "quiet max us"});
+  report->Table(fmt::format("plan: {} entries, pressure {} -> under 0.83, one reader; median of {}",
+                            entries, kPressure, repeats),
+                {"entries", "plan ms", "(best)", "left", "get p50 ns", "p99 ns", "p99.9 us",
+                 "max us", "quiet p99.9 us", "quiet max us"});
   for (const bool all_read : {false, true}) {
     std::vector<double> ms, p50, p99, p999, most, quiet999, quiet_most;
     std::size_t left = 0;

@@ -1,11 +1,11 @@
 #include "bench/support/report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
+
+#include <fmt/format.h>
 
 #include "bench/support/measure.h"
 
@@ -25,8 +25,8 @@ Settings ParseArguments(int argc, char** argv, std::string_view what) {
       settings.only = argv[++i];
     } else {
       const bool asked = argument == "--help";
-      fmt::print(asked ? stdout : stderr, "{}\nusage: {} [--quick] [--json] [--cpu-time] [--only PART]\n",
-                 what, argv[0]);
+      fmt::print(asked ? stdout : stderr,
+                 "{}\nusage: {} [--quick] [--json] [--cpu-time] [--only PART]\n", what, argv[0]);
       std::exit(asked ? 0 : 2);
     }
   }
@@ -88,7 +88,8 @@ void Report::End() {
     if (value == 0) return std::string("-");
     return fmt::format("{} {:.4g}", claim.larger_is_better ? ">=" : "<=", value);
   };
-  if (!claims_.empty()) Table("against the design", {"what", "measured", "at least", "goal", "reached"});
+  if (!claims_.empty())
+    Table("against the design", {"what", "measured", "at least", "goal", "reached"});
   for (const Claim& claim : claims_) {
     Row({claim.what, fmt::format("{:.3g} {}", claim.measured, claim.unit), bound(claim, claim.line),
          bound(claim, claim.goal), claim.Verdict()});

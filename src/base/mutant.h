@@ -12,10 +12,10 @@ namespace spillway {
 enum class Mutant : std::uint8_t {
   kNone,
   // 1: accounting
-  kReservationLeaked,    // A failed set keeps its reservation.
-  kCapacityIgnored,      // Room is not made before a set.
-  kFreedTwiceInAccount,  // A departure is subtracted twice.
-  kLedgerOverCommit,     // The card hands out more than it has.
+  kReservationLeaked,      // A failed set keeps its reservation.
+  kCapacityIgnored,        // Room is not made before a set.
+  kFreedTwiceInAccount,    // A departure is subtracted twice.
+  kLedgerOverCommit,       // The card hands out more than it has.
   kBudgetForgetsReserved,  // Sets under way do not count against the budget.
   // 2: leases
   kEvictsLeased,        // A plan ignores the lease.
@@ -60,8 +60,8 @@ enum class Mutant : std::uint8_t {
   // 9: after a crash
   kDeadShareKept,
   // 10: determinism
-  kOrderByAddress,    // Ties are broken by something that differs per run.
-  kGenerationsGoOn,   // Generations are numbered across caches.
+  kOrderByAddress,   // Ties are broken by something that differs per run.
+  kGenerationsGoOn,  // Generations are numbered across caches.
   kCount
 };
 

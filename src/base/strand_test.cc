@@ -110,7 +110,9 @@ TEST(CombiningStrand, AnEventMayPostItselfAgain) {
   };
   std::thread first([&] { strand.Post(&again); });
   std::uint64_t others = 0;
-  while (!ended) RunOn(strand, [&] { ++others; });
+  do {
+    RunOn(strand, [&] { ++others; });
+  } while (!ended);
   first.join();
   EXPECT_EQ(runs, kRuns);
   EXPECT_GT(others, 0U);

@@ -452,7 +452,8 @@ TEST_F(CacheTest, StartSensesAndStopForgets) {
   EXPECT_FALSE(cache_->is_blocked());  // Nobody senses yet.
   ASSERT_TRUE(cache_->Start());
   ASSERT_TRUE(cache_->Start());
-  for (int i = 0; i < 20'000 && !cache_->is_blocked(); ++i) usleep(1000);
+  // The sampler works in real time; another 20 s would mean that it does not.
+  for (int i = 0; i < 20'000 && !cache_->is_blocked(); ++i) usleep(1000);  // real world: a thread
   EXPECT_TRUE(cache_->is_blocked());
   cache_->Stop();
   cache_->Stop();

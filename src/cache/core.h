@@ -81,7 +81,8 @@ class Core : public std::enable_shared_from_this<Core> {
    public:
     enum class Next : std::uint8_t { kLook, kRelieve, kNothing };
 
-    PassSteps(Core* core, const std::optional<SampleValue>& sample) : core_(core), sample_(sample) {}
+    PassSteps(Core* core, const std::optional<SampleValue>& sample)
+        : core_(core), sample_(sample) {}
     Next next() const { return next_; }
     void Step();  // On the strand, until next() is kNothing.
     Engine::Progress progress() const { return progress_; }

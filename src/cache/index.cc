@@ -73,7 +73,8 @@ std::size_t Index::HomeOf(std::uint64_t hash) { return (((hash >> 32) & 15) * kL
 }
 
 template <typename Visit>
-[[gnu::always_inline]] inline bool Index::AnyOf(const Bucket& bucket, std::uint64_t hash, Visit&& visit) const {
+[[gnu::always_inline]] inline bool Index::AnyOf(const Bucket& bucket, std::uint64_t hash,
+                                                Visit&& visit) const {
   const std::uint32_t tag = TagOf(hash);
   std::size_t at = HomeOf(hash);
   for (std::size_t i = 0; i < kLinks; ++i) {
@@ -142,7 +143,8 @@ Slot* Index::Find(std::uint64_t hash, std::string_view key, Use use, Slot* guess
                   Slot** reap) const {
   if (guess != nullptr) {
     const LeaseWord::Got got = TryLease(*guess, hash, key, use);
-    if (got == LeaseWord::Got::kYes) [[likely]] return guess;
+    if (got == LeaseWord::Got::kYes) [[likely]]
+      return guess;
     if (got == LeaseWord::Got::kNoAndReap) {
       *reap = guess;
       return nullptr;

@@ -92,9 +92,7 @@ class Index {
   };
 
   Index(SlotTable* slots, Bucket* buckets, std::uint64_t buckets_max, int hash_bits);
-  Extent extent() const {
-    return std::bit_cast<Extent>(extent_.load(std::memory_order_acquire));
-  }
+  Extent extent() const { return std::bit_cast<Extent>(extent_.load(std::memory_order_acquire)); }
   // With 2^k <= buckets < 2^(k+1): the low k+1 bits, or, where that bucket does
   // not exist yet, the low k bits.
   static std::uint32_t BucketOf(std::uint64_t hash, Extent extent) {

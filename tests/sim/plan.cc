@@ -79,7 +79,7 @@ void DrawCache(Rng& rng, Size size, Plan* plan) {
         (capacity + plan->chunk - 1) / plan->chunk * plan->chunk * rng.OneOf<Bytes>({1, 1, 2, 3});
     plan->capacity = capacity;
     plan->shared = rng.Percent(50);
-    if (plan->shared && !seed && rng.Percent(50)) plan->reserve = plan->card / rng.Between(10, 60);
+    if (plan->shared && !seed && rng.Percent(70)) plan->reserve = plan->card / rng.Between(10, 30);
   }
   if (plan->capacity == Tier::kUnlimited) options.unlimited = true;
   options.entries_max = rng.Percent(15) ? rng.Between(1, plan->keys.size() + 4) : 1 << 16;
