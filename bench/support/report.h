@@ -23,7 +23,7 @@ struct Settings {
 // Prints usage and ends the program for --help or anything it does not know.
 Settings ParseArguments(int argc, char** argv, std::string_view what);
 
-// One bound of DESIGN section 8. `least` false: smaller is better.
+// One bound we set ourselves. `least` false: smaller is better.
 struct Claim {
   std::string what;
   double measured = 0;

@@ -1,4 +1,4 @@
-// The Judge knows what must hold (DESIGN section 9) and holds the cache to it.
+// The Judge knows what must hold (ARCHITECTURE.md, "What must hold") and holds the cache to it.
 // The world tells it what is about to happen and what came of it; in between
 // it hears every event of the cache and asks whether just this entry might
 // leave, just now, for just this reason. All it knows it knows from the model.

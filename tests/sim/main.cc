@@ -27,7 +27,7 @@ void Print(const Failure& failure, const RunOptions& options) {
              failure.seed, failure.event,
              failure.invariant == 0
                  ? "stopped"
-                 : fmt::format("invariant {} (DESIGN section 9)", failure.invariant),
+                 : fmt::format("invariant {} (ARCHITECTURE.md, What must hold)", failure.invariant),
              failure.what, failure.seed, options.events, MutantFlag(options.mutant));
 }
 

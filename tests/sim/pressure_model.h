@@ -1,4 +1,4 @@
-// Pressure and level as DESIGN section 2 tells them, written down naively: the
+// Pressure and level as the mode table tells them, written down naively: the
 // whole recent past is kept and looked through each time.
 #pragma once
 

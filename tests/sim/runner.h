@@ -24,7 +24,7 @@ struct RunOptions {
 struct Failure {
   std::uint64_t seed = 0;
   std::uint64_t event = 0;
-  int invariant = 0;  // Line of DESIGN section 9; 0: the program stopped.
+  int invariant = 0;  // Line of ARCHITECTURE.md, "What must hold"; 0: the program stopped.
   std::string what;
 };
 
@@ -46,7 +46,7 @@ bool RunOne(std::uint64_t seed, std::uint64_t events, Mutant mutant, bool verbos
 
 // "kEvictsLeased" without the k; all of them by number.
 std::string_view Name(Mutant mutant);
-// Which line of DESIGN section 9 it breaks.
+// Which line of ARCHITECTURE.md, "What must hold" it breaks.
 int InvariantOf(Mutant mutant);
 
 }  // namespace spillway::sim

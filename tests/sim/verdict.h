@@ -7,7 +7,7 @@
 
 namespace spillway::sim {
 
-// Lines of DESIGN section 9.
+// Lines of ARCHITECTURE.md, "What must hold".
 enum Invariant : int {
   kAccounting = 1,
   kLeases = 2,
