@@ -137,6 +137,8 @@ class Core : public std::enable_shared_from_this<Core> {
   Slot* Find(std::uint64_t hash, std::string_view key, Index::Use use);
   // What Get does with what Find found, which may be null.
   bool Lend(Slot* slot, TimePoint tick, Lease* lease);
+  // The same for one that is known to be good.
+  void HandOut(Slot* slot, TimePoint tick, Lease* lease);
   bool Miss(Slot* expired);
   bool Expired(Slot* slot) const;
   static void Stamp(Slot* slot, TimePoint tick);

@@ -47,13 +47,17 @@ void Core::CountMiss() {
   return false;
 }
 
-inline bool Core::Lend(Slot* slot, TimePoint tick, Lease* lease) {
-  if (slot == nullptr || Expired(slot)) return Miss(slot);
+inline void Core::HandOut(Slot* slot, TimePoint tick, Lease* lease) {
   if (!MutantOn(Mutant::kUseNotStamped)) Stamp(slot, tick);
   lease->core_ = this;
   lease->slot_ = slot;
   lease->data_ = slot->data;
   lease->size_ = slot->size;
+}
+
+inline bool Core::Lend(Slot* slot, TimePoint tick, Lease* lease) {
+  if (slot == nullptr || Expired(slot)) return Miss(slot);
+  HandOut(slot, tick, lease);
   return true;
 }
 
@@ -160,7 +164,8 @@ std::size_t Core::Match(const std::vector<std::string_view>& keys, std::vector<L
     before = record.generation;
     ++run;
     if (leases != nullptr) {
-      Lend(slot, tick, &leases->emplace_back());
+      // Not Lend: if its time ran out just now, the run would have a hole.
+      HandOut(slot, tick, &leases->emplace_back());
     } else {
       Release(slot);
     }

@@ -1,8 +1,6 @@
 #include "capi/guard.h"
 
-#include <algorithm>
 #include <array>
-#include <cstring>
 
 namespace spillway::capi {
 
@@ -19,9 +17,7 @@ spillway_code CodeOf(Code code) {
 }
 
 void CopyMessage(std::string_view message, char* to, std::size_t capacity) noexcept {
-  const std::size_t bytes = std::min(message.size(), capacity - 1);
-  std::memcpy(to, message.data(), bytes);
-  to[bytes] = 0;
+  to[message.copy(to, capacity - 1)] = 0;
 }
 
 spillway_code Fail(Code code, std::string_view message) noexcept {

@@ -310,6 +310,7 @@ void Worker::GetChain() {
   }
   std::vector<Lease> leases = cache_.GetChain(names);
   for (std::size_t block = 0; block < leases.size(); ++block) {
+    if (!leases[block]) return board_.Fail("a chain with a hole");
     Hold(Keys::Block(chain, block), std::move(leases[block]));
   }
 }
