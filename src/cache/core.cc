@@ -163,7 +163,7 @@ bool Core::TakeTicket() {
 // --- pressure ---
 
 void Core::PassSteps::Step() {
-  core_->engine_->journal().Collect(&left_);
+  core_->engine_->journal().Collect(left_);
   next_ == Next::kLook ? Look() : Relieve();
   core_->engine_->journal().Collect(nullptr);
 }
@@ -185,18 +185,17 @@ void Core::PassSteps::Relieve() {
   if (progress_ != Engine::Progress::kMore) next_ = Next::kNothing;
 }
 
-std::vector<Departure> Core::Pass(const std::optional<SampleValue>& sample) {
-  PassSteps steps(this, sample);
+void Core::Pass(const std::optional<SampleValue>& sample, std::vector<Departure>* left) {
+  PassSteps steps(this, sample, left);
   while (steps.next() != PassSteps::Next::kNothing) {
     RunOn(*strand_, [&] { steps.Step(); });
   }
-  return std::move(steps.left());
 }
 
 Applied Core::Apply(std::optional<double> pressure) {
   const SampleValue value = pressure ? SampleValue{pressure, total_} : ValueOf(pressure_->Read());
   Applied applied;
-  applied.left = Pass(value);
+  Pass(value, &applied.left);
   applied.level = engine_->level();
   return applied;
 }

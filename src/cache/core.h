@@ -81,12 +81,13 @@ class Core : public std::enable_shared_from_this<Core> {
    public:
     enum class Next : std::uint8_t { kLook, kRelieve, kNothing };
 
-    PassSteps(Core* core, const std::optional<SampleValue>& sample)
-        : core_(core), sample_(sample) {}
+    // `left`, if any: gets what leaves.
+    PassSteps(Core* core, const std::optional<SampleValue>& sample,
+              std::vector<Departure>* left = nullptr)
+        : core_(core), sample_(sample), left_(left) {}
     Next next() const { return next_; }
     void Step();  // On the strand, until next() is kNothing.
     Engine::Progress progress() const { return progress_; }
-    std::vector<Departure>& left() { return left_; }
 
    private:
     void Look();
@@ -96,9 +97,9 @@ class Core : public std::enable_shared_from_this<Core> {
     const std::optional<SampleValue> sample_;
     Next next_ = Next::kLook;
     Engine::Progress progress_ = Engine::Progress::kDone;
-    std::vector<Departure> left_;
+    std::vector<Departure>* const left_;
   };
-  std::vector<Departure> Pass(const std::optional<SampleValue>& sample);
+  void Pass(const std::optional<SampleValue>& sample, std::vector<Departure>* left = nullptr);
   Applied Apply(std::optional<double> pressure);
   Reclaimed Reclaim(Bytes bytes, Duration within);
   // Moves time on without a pass.

@@ -44,7 +44,7 @@ Engine::Engine(const Settings& settings, std::unique_ptr<Store> store)
     : settings_(settings),
       store_(std::move(store)),
       journal_(settings.options.on_event),
-      idle_(KeyByLastUse, store_.get()),
+      idle_(KeyByLastUse, store_.get(), Ranking::Mark::kIdle),
       policy_(std::move(*MakePolicy(settings.options.policy, RuleSettingsOf(settings.options),
                                     store_.get(), &idle_))),
       governor_(GovernorSettingsOf(settings.options)) {}
@@ -196,13 +196,17 @@ void Engine::Close() {
 
 // --- removal ---
 
-bool Engine::RemoveUnlessLeased(std::uint32_t slot, const Why& why, TimePoint now) {
+bool Engine::TakeUnlessLeased(std::uint32_t slot) {
   LeaseWord& word = store_->slots().slot(slot).word;
   if (MutantOn(Mutant::kEvictsLeased)) {
     word.Kill();
-  } else if (!word.TryEvict()) {
-    return false;
+    return true;
   }
+  return word.TryEvict();
+}
+
+bool Engine::RemoveUnlessLeased(std::uint32_t slot, const Why& why, TimePoint now) {
+  if (!TakeUnlessLeased(slot)) return false;
   store_->Hide(slot);
   Remove(slot, true, why, now);
   return true;
@@ -219,14 +223,22 @@ void Engine::RemoveHidden(std::uint32_t slot, const Why& why, TimePoint now) {
 }
 
 void Engine::Remove(std::uint32_t slot, bool owned, const Why& why, TimePoint now) {
+  LetGoOfParent(slot);
+  Depart(slot, owned, why, now);
+}
+
+void Engine::LetGoOfParent(std::uint32_t slot) {
+  const std::uint32_t parent = store_->Detach(slot);
+  if (parent != kNoSlot && store_->slots().record(parent).children == 0) Enter(parent);
+}
+
+void Engine::Depart(std::uint32_t slot, bool owned, const Why& why, TimePoint now) {
   const EntryId id = store_->IdOf(slot);
   if (!MutantOn(Mutant::kRemovalUnlogged)) Log(slot, why, now);
   if (MutantOn(Mutant::kRemovalLoggedTwice)) Log(slot, why, now);
-  const std::uint32_t parent = store_->Detach(slot);
-  store_->Retire(slot, owned);
   idle_.Left(id);
   policy_.order->Left(id);
-  if (parent != kNoSlot && store_->slots().record(parent).children == 0) Enter(parent);
+  store_->Retire(slot, owned);
 }
 
 void Engine::Log(std::uint32_t slot, const Why& why, TimePoint now) {

@@ -97,6 +97,11 @@ class Engine {
     EntryId id;
     Reason reason;
   };
+  struct Why {
+    Action action;
+    Reason reason;
+    std::string_view order;
+  };
 
   Engine(const Settings& settings, std::unique_ptr<Store> store);
 
@@ -109,20 +114,23 @@ class Engine {
 
   // engine_relief.cc
   Progress RunStage(const Stage& stage, TimePoint now, const std::function<bool()>& out_of_time);
-  bool TargetReached(const Stage& stage) const;
+  Progress Choose(const Stage& stage, Level ranked_at, const Why& why, std::size_t* moves,
+                  TimePoint now);
+  void CarryOut(const Why& why, TimePoint now);
+  bool TargetReached(const Stage& stage, Bytes going) const;
   std::optional<EntryId> NextIdle(const Stage& stage, TimePoint now);
   bool Expire(TimePoint now);
   void CheckSampleAge(TimePoint now);
   void ExpireOwnDeadlines(TimePoint now);
 
-  // Removal of a live slot: event, links, rankings, account.
-  struct Why {
-    Action action;
-    Reason reason;
-    std::string_view order;
-  };
+  // Removal of a live slot: links, rankings, event, account.
   void Remove(std::uint32_t slot, bool owned, const Why& why, TimePoint now);
   void Log(std::uint32_t slot, const Why& why, TimePoint now);
+  // Its two halves: who may leave now that it does, and all the rest.
+  void LetGoOfParent(std::uint32_t slot);
+  void Depart(std::uint32_t slot, bool owned, const Why& why, TimePoint now);
+  // True: no reader has it or gets it any more.
+  bool TakeUnlessLeased(std::uint32_t slot);
   bool RemoveUnlessLeased(std::uint32_t slot, const Why& why, TimePoint now);
   void RemoveEvenIfLeased(std::uint32_t slot, const Why& why, TimePoint now);
   void RemoveHidden(std::uint32_t slot, const Why& why, TimePoint now);
@@ -157,7 +165,8 @@ class Engine {
 
   // Entries a running step can't let go; entered again when it ends.
   std::vector<EntryId> put_back_;
-  std::vector<Victim> room_plan_;  // MakeRoom's, kept so that it need not allocate.
+  std::vector<std::uint32_t> chosen_;  // By a stage, and taken from their readers.
+  std::vector<Victim> room_plan_;      // MakeRoom's, kept so that it need not allocate.
   // Idle entries ranked by an order that is not last use (NextIdle).
   std::vector<EntryId> idle_candidates_;
 

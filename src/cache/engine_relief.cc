@@ -34,57 +34,82 @@ Engine::Progress Engine::Relieve(TimePoint now, const std::function<bool()>& out
 
 Engine::Progress Engine::RunStage(const Stage& stage, TimePoint now,
                                   const std::function<bool()>& out_of_time) {
-  std::size_t moves = 0;
   const Level ranked_at = stage.ranked_at.value_or(level());
+  const Why why{stage.action, stage.reason,
+                stage.by_last_use ? std::string_view("lru") : policy_.order->name(ranked_at)};
+  std::size_t moves = 0;
+  Progress progress = Progress::kMore;
+  do {
+    progress = Choose(stage, ranked_at, why, &moves, now);
+    CarryOut(why, now);
+    // A stage that counts is short and must not be cut in two; neither can one
+    // that marks, since whom it marked would be the next step's first again.
+  } while (progress == Progress::kMore &&
+           (stage.count || stage.action == Action::kDemote ||
+            (moves < settings_.moves_per_step && !(out_of_time && out_of_time()))));
+  put_back_.insert(put_back_.end(), idle_candidates_.begin(), idle_candidates_.end());
+  idle_candidates_.clear();
+  return progress;
+}
+
+// Takes the next few from their readers. Who makes way for a parent, and how
+// much goes, counts at once; the rest is CarryOut's, for all of them together:
+// each waits for memory in many places, and so they wait at the same time.
+Engine::Progress Engine::Choose(const Stage& stage, Level ranked_at, const Why& why,
+                                std::size_t* moves, TimePoint now) {
+  constexpr std::size_t kTogether = 64;
+  const std::size_t most = stage.count || stage.action == Action::kDemote
+                               ? kTogether
+                               : std::min(kTogether, settings_.moves_per_step - *moves);
   const auto next = [&] {
     return stage.idle_over ? NextIdle(stage, now) : policy_.order->Next(ranked_at);
   };
-  Progress progress = Progress::kDone;
-  while (!TargetReached(stage) && !(stage.count && moves >= *stage.count)) {
-    // A stage that counts is short and must not be cut in two; neither can one
-    // that marks, since whom it marked would be the next step's first again.
-    if (!stage.count && stage.action != Action::kDemote && moves > 0 &&
-        (moves >= settings_.moves_per_step || (moves % 64 == 0 && out_of_time && out_of_time()))) {
-      progress = Progress::kMore;
-      break;
+  Bytes going = 0;
+  for (std::size_t chosen = 0;;) {
+    if (TargetReached(stage, going) || (stage.count && *moves >= *stage.count)) {
+      return Progress::kDone;
     }
+    if (chosen == most) return Progress::kMore;
     std::optional<EntryId> id = next();
     if (id && MutantOn(Mutant::kOrderReversed)) {
       if (const std::optional<EntryId> second = next())
         put_back_.push_back(*std::exchange(id, second));
     }
-    if (!id) {
-      progress = Progress::kNothingLeft;
-      break;
-    }
-    const Why why{stage.action, stage.reason,
-                  stage.by_last_use ? std::string_view("lru") : policy_.order->name(ranked_at)};
+    if (!id) return Progress::kNothingLeft;
     if (stage.action == Action::kDemote) {
       // No tier below: the mark of preset seed. The entry stays readable.
       put_back_.push_back(*id);
       Record& record = store_->slots().record(id->slot);
       const bool marked = std::atomic_ref(record.offloaded).exchange(true);
       if (!marked) Log(id->slot, why, now);
-      ++moves;
-      continue;
-    }
-    if (RemoveUnlessLeased(id->slot, why, now)) {
-      ++moves;
+    } else if (TakeUnlessLeased(id->slot)) {
+      chosen_.push_back(id->slot);
+      going += store_->slots().slot(id->slot).size;
+      LetGoOfParent(id->slot);
     } else {
       put_back_.push_back(*id);
+      continue;
     }
+    ++chosen;
+    ++*moves;
   }
-  put_back_.insert(put_back_.end(), idle_candidates_.begin(), idle_candidates_.end());
-  idle_candidates_.clear();
-  return progress;
 }
 
-bool Engine::TargetReached(const Stage& stage) const {
+void Engine::CarryOut(const Why& why, TimePoint now) {
+  for (const std::uint32_t slot : chosen_) store_->PrefetchRemoval(slot);
+  for (const std::uint32_t slot : chosen_) store_->Hide(slot);
+  for (const std::uint32_t slot : chosen_) Depart(slot, true, why, now);
+  chosen_.clear();
+}
+
+// `going`: bytes of entries that are chosen and not gone yet.
+bool Engine::TargetReached(const Stage& stage, Bytes going) const {
   if (!stage.target) return false;
-  double pressure = gauge_.Corrected(store_->bytes());
+  const Bytes staying = store_->bytes() - going;
+  double pressure = gauge_.Corrected(staying);
   // Without a capacity the last sample is all there is to go by (Relieve).
   if (gauge_.unknown() && capacity() != Tier::kUnlimited) {
-    pressure = static_cast<double>(store_->bytes()) / static_cast<double>(capacity());
+    pressure = static_cast<double>(staying) / static_cast<double>(capacity());
   }
   return ToPpb(pressure) < ToPpb(*stage.target);
 }

@@ -8,9 +8,17 @@ void Journal::Removed(const Event& event, std::uint64_t hash, double pressure) {
   bytes_by_reason_.at(reason) += event.bytes;
   ++by_action_.at(static_cast<std::size_t>(event.action));
 
-  const Trace trace{hash,     event.at,     event.generation, event.bytes, event.tokens,
-                    pressure, event.action, event.reason,     event.level};
+  const Trace trace{hash,
+                    event.at,
+                    event.generation,
+                    event.bytes,
+                    static_cast<std::uint32_t>(event.tokens),
+                    static_cast<float>(pressure),
+                    event.action,
+                    event.reason,
+                    event.level};
   if (traces_.size() < kTraces) {
+    if (traces_.empty()) traces_.reserve(kTraces);
     traces_.push_back(trace);
   } else {
     traces_[written_ % kTraces] = trace;

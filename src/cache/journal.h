@@ -24,8 +24,8 @@ class Journal {
     TimePoint at;
     std::uint64_t generation = 0;
     Bytes bytes = 0;
-    Tokens tokens = 0;
-    double pressure = 0;
+    std::uint32_t tokens = 0;  // At most kTokensMax.
+    float pressure = 0;
     Action action = Action::kDestroy;
     Reason reason = Reason::kErased;
     Level level = Level::kRelaxed;

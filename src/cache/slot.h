@@ -79,6 +79,7 @@ struct Record {
   std::uint32_t parent_slot = kNoSlot;  // Valid only while that slot's generation matches.
   std::uint32_t children = 0;
   bool parent_declared = false;  // Fixed.
+  std::uint8_t marks = 0;        // Rankings' (FactReader::Marks).
   bool offloaded = false;        // Preset seed's mark. Read and written through atomic_ref.
 };
 static_assert(sizeof(Record) <= 48);

@@ -213,12 +213,29 @@ bool Store::Read(EntryId id, Facts* facts) const {
   return true;
 }
 
-void Store::Prefetch(EntryId id, bool next) const {
-  const Slot& slot = slots_->slot(id.slot);
-  __builtin_prefetch(&slot, 1);
-  __builtin_prefetch(&slots_->record(id.slot), 1);
-  // By now its slot has arrived, and says where it is linked.
-  if (next) index_->PrefetchBucket(slot.hash.load(std::memory_order_relaxed));
+std::uint8_t* Store::Marks(EntryId id) const {
+  Record& record = slots_->record(id.slot);
+  return static_cast<std::uint32_t>(record.generation) == id.tag ? &record.marks : nullptr;
+}
+
+void Store::ReadMany(std::span<const EntryId> ids, Facts* facts, std::uint8_t** marks) const {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    marks[i] = IsLive(ids[i]) ? &slots_->record(ids[i].slot).marks : nullptr;
+    if (marks[i] != nullptr) facts[i] = FactsOf(ids[i].slot);
+  }
+}
+
+void Store::Prefetch(EntryId id) const {
+  const Record* const record = &slots_->record(id.slot);
+  __builtin_prefetch(&slots_->slot(id.slot), 1);
+  __builtin_prefetch(record, 1);
+  __builtin_prefetch(reinterpret_cast<const std::byte*>(record + 1) - 1, 1);
+}
+
+void Store::PrefetchRemoval(std::uint32_t id) const {
+  const Slot& slot = slots_->slot(id);
+  index_->PrefetchBucket(slot.hash.load(std::memory_order_relaxed));
+  tier_->PrefetchFree(slot.data, slot.size);
 }
 
 bool Store::IsLive(EntryId id) const {

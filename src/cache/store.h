@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "cache/index.h"
@@ -52,6 +53,8 @@ class Store final : public FactReader {
 
   // --- removal ---
 
+  // Fetches what Hide and Retire will touch, of a slot that has been read.
+  void PrefetchRemoval(std::uint32_t slot) const;
   // Not findable any more. Comes before Kill: the last reader of a zombie
   // chains it to others that wait to be reaped, by the index's own link.
   void Hide(std::uint32_t slot) { index_->Unlink(slot); }
@@ -71,7 +74,9 @@ class Store final : public FactReader {
   // --- facts ---
 
   bool Read(EntryId id, Facts* facts) const override;
-  void Prefetch(EntryId id, bool next) const override;
+  std::uint8_t* Marks(EntryId id) const override;
+  void ReadMany(std::span<const EntryId> ids, Facts* facts, std::uint8_t** marks) const override;
+  void Prefetch(EntryId id) const override;
   Facts FactsOf(std::uint32_t slot) const;
   EntryId IdOf(std::uint32_t slot) const {
     return {slot, static_cast<std::uint32_t>(slots_->record(slot).generation)};

@@ -1,5 +1,7 @@
 #include "monitor/sampler.h"
 
+#include <pthread.h>
+
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -47,7 +49,10 @@ Sampler::Sampler(std::shared_ptr<PressureSource> source, Duration period, Sink s
   shared_->source = std::move(source);
   shared_->period = period;
   shared_->sink = std::move(sink);
-  std::thread([shared = shared_] { shared->Loop(); }).detach();
+  std::thread([shared = shared_] {
+    pthread_setname_np(pthread_self(), "spillway-sample");
+    shared->Loop();
+  }).detach();
 }
 
 Sampler::~Sampler() {

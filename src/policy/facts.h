@@ -2,7 +2,9 @@
 // a policy reads it when it has to decide, so a hit need not tell anybody.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "spillway/units.h"
 
@@ -22,12 +24,18 @@ class FactReader {
   virtual ~FactReader() = default;
   // False: that entry is no longer there.
   virtual bool Read(EntryId id, Facts* facts) const = 0;
-  // A hint that `id` will be read soon or, with `next`, before almost all
-  // others. It may be gone.
-  virtual void Prefetch(EntryId id, bool next) const {
-    static_cast<void>(id);
-    static_cast<void>(next);
+  // A byte of that entry in which rankings leave marks, 0 when it came; null:
+  // the entry is no longer there.
+  virtual std::uint8_t* Marks(EntryId id) const = 0;
+  // Both, for many at once; where the mark is null, the facts are nobody's.
+  virtual void ReadMany(std::span<const EntryId> ids, Facts* facts, std::uint8_t** marks) const {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      marks[i] = Marks(ids[i]);
+      if (marks[i] != nullptr && !Read(ids[i], &facts[i])) marks[i] = nullptr;
+    }
   }
+  // A hint that `id` will be read soon. It may be gone.
+  virtual void Prefetch(EntryId id) const { static_cast<void>(id); }
 };
 
 }  // namespace spillway

@@ -22,7 +22,7 @@ class LruOrder final : public Order {
 class DocumentedOrder final : public Order {
  public:
   DocumentedOrder(const FactReader* reader, Ranking* idle)
-      : idle_(idle), heavy_(KeyByWeight, reader) {}
+      : idle_(idle), heavy_(KeyByWeight, reader, Ranking::Mark::kOrder) {}
   std::string_view name(Level level) const override { return ByWeight(level) ? "heavy" : "lru"; }
   void Entered(EntryId id, const Facts& facts) override { heavy_.Enter(id, facts); }
   void Left(EntryId id) override { heavy_.Left(id); }
@@ -41,7 +41,8 @@ class DocumentedOrder final : public Order {
 
 class HybridOrder final : public Order {
  public:
-  explicit HybridOrder(const FactReader* reader) : ranking_(KeyByHybrid, reader) {}
+  explicit HybridOrder(const FactReader* reader)
+      : ranking_(KeyByHybrid, reader, Ranking::Mark::kOrder) {}
   std::string_view name(Level) const override { return "hybrid"; }
   void Entered(EntryId id, const Facts& facts) override { ranking_.Enter(id, facts); }
   void Left(EntryId id) override { ranking_.Left(id); }

@@ -10,6 +10,7 @@ using std::chrono::seconds;
 class NoFacts : public FactReader {
  public:
   bool Read(EntryId, Facts*) const override { return false; }
+  std::uint8_t* Marks(EntryId) const override { return nullptr; }
 };
 
 TEST(DocumentedRule, RelaxedAsksForNothing) {
@@ -73,7 +74,7 @@ TEST(SeedRule, RunsAfterSetsFromPressureOn) {
 
 TEST(Policy, UnknownNamesListTheKnownOnes) {
   NoFacts facts;
-  Ranking idle(KeyByLastUse, &facts);
+  Ranking idle(KeyByLastUse, &facts, Ranking::Mark::kIdle);
   const auto policy = MakePolicy("lfu", {}, &facts, &idle);
   ASSERT_FALSE(policy);
   EXPECT_EQ(policy.error().code, Code::kInvalidArgument);
@@ -82,7 +83,7 @@ TEST(Policy, UnknownNamesListTheKnownOnes) {
 
 TEST(Policy, OtherOrdersGiveOrderAsTheirReason) {
   NoFacts facts;
-  Ranking idle(KeyByLastUse, &facts);
+  Ranking idle(KeyByLastUse, &facts, Ranking::Mark::kIdle);
   for (const char* name : {"lru", "hybrid"}) {
     const auto policy = MakePolicy(name, {}, &facts, &idle);
     ASSERT_TRUE(policy);
@@ -93,7 +94,7 @@ TEST(Policy, OtherOrdersGiveOrderAsTheirReason) {
 
 TEST(DocumentedOrder, RanksByLastUseThenByWeight) {
   NoFacts facts;
-  Ranking idle(KeyByLastUse, &facts);
+  Ranking idle(KeyByLastUse, &facts, Ranking::Mark::kIdle);
   const auto order = MakeDocumentedOrder(&facts, &idle);
   EXPECT_EQ(order->name(Level::kRelaxed), "lru");
   EXPECT_EQ(order->name(Level::kNormal), "lru");

@@ -1,6 +1,7 @@
 #include "policy/ranking.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "base/mutant.h"
@@ -8,18 +9,16 @@
 namespace spillway {
 
 namespace {
-constexpr std::size_t kArity = 4;
-// The nodes of the heap's first levels are looked at soon, the first next.
-constexpr std::size_t kSoon = 1 + 4 + 16;
-constexpr std::size_t kNext = 1 + 4;
-// How many come near at a time: a pass over sixteen nodes for each of them.
-constexpr std::size_t kNearShare = 16;
-constexpr std::size_t kNearLeast = 64;
+// As many as fit into the processor's nearest cache while they are sorted.
+constexpr std::size_t kFrontMost = 1024;
+// How much of a band comes nearer at a time.
+constexpr std::size_t kCutShare = 8;
 constexpr std::size_t kSamples = 256;
-// Refreshing reads all; it is paid for by this share of them that were found
-// to be used since.
-constexpr std::size_t kRefreshShare = 64;
-constexpr std::size_t kPrefetchAhead = 16;
+// A band is read anew before it is cut if more than three of four in a sample
+// have been used since they were put there; small ones are not worth asking.
+constexpr std::size_t kRefreshLeast = 4096;
+constexpr std::size_t kAhead = 32;     // Nodes fetched before they are met.
+constexpr std::size_t kTogether = 64;  // Read by one call.
 }  // namespace
 
 std::int64_t KeyByLastUse(const Facts& facts) { return facts.last_use.time_since_epoch().count(); }
@@ -38,12 +37,15 @@ std::int64_t KeyByHybrid(const Facts& facts) {
   return KeyByLastUse(facts) + accesses * kAccessNs;
 }
 
+std::uint8_t* Ranking::Marked(EntryId id) const {
+  std::uint8_t* const marks = reader_->Marks(id);
+  return marks != nullptr && (*marks & mark_) != 0 ? marks : nullptr;
+}
+
 void Ranking::Enter(EntryId id, const Facts& facts) {
-  if (Counts(id)) return;
-  if (id.slot >= queued_.size()) {
-    queued_.resize(std::max<std::size_t>(id.slot + 1, queued_.size() * 2));
-  }
-  queued_[id.slot] = id.tag;
+  std::uint8_t* const marks = reader_->Marks(id);
+  if (marks == nullptr || (*marks & mark_) != 0) return;
+  *marks |= mark_;
   std::uint64_t place = facts.place;
   if (MutantOn(Mutant::kOrderByAddress)) {
     // A counter that lives longer than the cache: differs between two runs.
@@ -54,162 +56,220 @@ void Ranking::Enter(EntryId id, const Facts& facts) {
 }
 
 void Ranking::Left(EntryId id) {
-  if (!Counts(id)) return;
-  queued_[id.slot] = 0;
+  std::uint8_t* const marks = Marked(id);
+  if (marks == nullptr) return;
+  Unmark(marks);
   // Throwing them away looks at each node once: paid for by as many departures.
-  if (++leftovers_ > (near_.size() + far_.size()) / 2 + 64) DropLeftovers();
+  if (++leftovers_ > nodes_ / 2 + 64) DropLeftovers();
 }
 
 std::optional<EntryId> Ranking::Next(std::int64_t bound) {
   for (;;) {
-    if (near_.empty()) {
-      if (far_.empty() || far_least_ > bound) return std::nullopt;
+    if (front_.empty()) {
+      const bool look_farther = depth_ > 1 && nearest().nodes.empty();
+      if (!look_farther && (nodes_ == 0 || nearest().least > bound)) return std::nullopt;
       BringNear();
       continue;
     }
-    const Node top = near_.front();
-    if (!Counts(top.id)) {
-      PopTop();
+    const Node top = front_.back();
+    std::uint8_t* const marks = Marked(top.id);
+    // A bound below the top's key is below its true key too.
+    if (marks != nullptr && top.key > bound) return std::nullopt;
+    front_.pop_back();
+    --nodes_;
+    if (front_.size() > kAhead) reader_->Prefetch(front_[front_.size() - kAhead].id);
+    if (marks == nullptr) {
       if (leftovers_ > 0) --leftovers_;
       continue;
     }
-    // A bound below the top's key is below its true key too.
-    if (top.key > bound) return std::nullopt;
     Facts facts;
     if (!reader_->Read(top.id, &facts) || facts.children > 0) {
-      PopTop();
-      queued_[top.id.slot] = 0;
+      Unmark(marks);
       continue;
     }
     const std::int64_t key = key_of_(facts);
-    PopTop();
     if (key == top.key) {
-      queued_[top.id.slot] = 0;
+      Unmark(marks);
       return top.id;
     }
     Put({key, top.place, top.id});
-    // Past this point reading all of them, one beside the other, is cheaper
-    // than finding them one by one.
-    if (++used_since_ > (near_.size() + far_.size()) / kRefreshShare + kNearLeast) Refresh();
   }
 }
 
 void Ranking::Put(const Node& node) {
-  if (Before(border_, node)) {
-    far_least_ = std::min(far_least_, node.key);
-    far_.push_back(node);
-  } else {
-    Push(node);
+  ++nodes_;
+  for (std::size_t i = 0; i < depth_; ++i) {
+    if (Before(bands_[i].floor, node)) return bands_[i].Add(node);
   }
+  PutInFront(node);
 }
 
-// --- the heap ---
-
-void Ranking::MoveTo(std::size_t at, const Node& node) {
-  if (at < kSoon) reader_->Prefetch(node.id, /*next=*/at < kNext);
-  near_[at] = node;
+void Ranking::PutInFront(const Node& node) {
+  const auto after = [](const Node& a, const Node& b) { return Before(b, a); };
+  front_.insert(std::upper_bound(front_.begin(), front_.end(), node, after), node);
+  if (front_.size() <= 2 * kFrontMost) return;
+  // The farther half joins the nearest band.
+  const auto half = front_.begin() + kFrontMost;
+  for (auto it = front_.begin(); it != half; ++it) nearest().Add(*it);
+  nearest().floor = *half;
+  front_.erase(front_.begin(), half);
 }
 
-void Ranking::Push(const Node& node) {
-  std::size_t at = near_.size();
-  near_.push_back(node);
-  while (at > 0) {
-    const std::size_t parent = (at - 1) / kArity;
-    if (!Before(node, near_[parent])) break;
-    near_[at] = near_[parent];
-    at = parent;
-  }
-  MoveTo(at, node);
+// --- bands ---
+
+void Ranking::Band::Add(const Node& node) {
+  least = std::min(least, node.key);
+  nodes.push_back(node);
 }
 
-void Ranking::PopTop() {
-  const Node last = near_.back();
-  near_.pop_back();
-  if (!near_.empty()) SiftDown(0, last);
+void Ranking::Band::Clear() {
+  nodes.clear();
+  least = kNoBound;
 }
-
-void Ranking::SiftDown(std::size_t at, Node node) {
-  const std::size_t size = near_.size();
-  for (;;) {
-    const std::size_t first = at * kArity + 1;
-    if (first >= size) break;
-    const std::size_t end = std::min(first + kArity, size);
-    std::size_t least = first;
-    for (std::size_t child = first + 1; child < end; ++child) {
-      if (Before(near_[child], near_[least])) least = child;
-    }
-    if (!Before(near_[least], node)) break;
-    MoveTo(at, near_[least]);
-    at = least;
-  }
-  MoveTo(at, node);
-}
-
-// --- near and far ---
 
 void Ranking::BringNear() {
-  border_ = NewBorder(std::max(far_.size() / kNearShare, kNearLeast));
-  far_least_ = kNoBound;
-  std::size_t kept = 0;
-  for (std::size_t at = 0; at < far_.size(); ++at) {
-    const Node& node = far_[at];
-    if (Before(border_, node)) {  // Leftovers, too: asking costs more than keeping.
-      far_least_ = std::min(far_least_, node.key);
-      if (kept != at) far_[kept] = node;
-      ++kept;
-    } else if (Counts(node.id)) {
-      near_.push_back(node);
-    } else if (leftovers_ > 0) {
-      --leftovers_;
-    }
+  while (nearest().nodes.size() > kFrontMost) CutNearest();
+  Band& band = nearest();
+  front_.swap(band.nodes);
+  std::sort(front_.begin(), front_.end(),
+            [](const Node& a, const Node& b) { return Before(b, a); });
+  band.Clear();
+  if (depth_ > 1) {
+    --depth_;  // What it had is the front's now, up to the floor of the band before it.
+  } else if (!front_.empty()) {
+    band.floor = front_.front();
   }
-  far_.resize(kept);
-  if (near_.size() < 2) return;
-  for (std::size_t at = (near_.size() - 2) / kArity + 1; at-- > 0;) SiftDown(at, near_[at]);
+  const std::size_t soon = std::min(front_.size(), kAhead);
+  for (std::size_t i = 1; i <= soon; ++i) reader_->Prefetch(front_[front_.size() - i].id);
 }
 
-// From a sample at even distances: how many come near need not be exact.
-Ranking::Node Ranking::NewBorder(std::size_t count) const {
-  std::vector<Node> sample;
-  const std::size_t step = (far_.size() + kSamples - 1) / kSamples;
-  for (std::size_t at = 0; at < far_.size(); at += step) sample.push_back(far_[at]);
-  const std::size_t rank = std::min(sample.size() * count / far_.size(), sample.size() - 1);
-  const auto border = sample.begin() + static_cast<std::ptrdiff_t>(rank);
-  std::nth_element(sample.begin(), border, sample.end(), Before);
-  return *border;
+void Ranking::CutNearest() {
+  if (bands_.size() == depth_) bands_.emplace_back();
+  Band& from = bands_[depth_ - 1];
+  Band& cut = bands_[depth_];
+  TakeSample();
+  // Reading all anew, one beside the other, is cheaper than meeting most of
+  // them one by one.
+  const bool anew = from.nodes.size() >= kRefreshLeast && MostOfSampleUsed();
+  const auto at_cut = sample_.begin() + static_cast<std::ptrdiff_t>(sample_.size() / kCutShare);
+  std::nth_element(sample_.begin(), at_cut, sample_.end(), Before);
+  from.floor = *at_cut;
+  from.least = kNoBound;
+  cut.Clear();
+  cut.floor = kBeforeAll;
+  cut.nodes.reserve(from.nodes.size() / kCutShare * 2);
+  anew ? CutAnew(&from, &cut) : CutAsKnown(&from, &cut);
+  ++depth_;
+  // Those that count differ from one another; leftovers may all be alike.
+  if (from.nodes.empty()) DropLeftovers();
+}
+
+void Ranking::CutAsKnown(Band* from, Band* cut) {
+  const Node floor = from->floor;
+  Node* const nodes = from->nodes.data();
+  std::size_t count = from->nodes.size();
+  std::int64_t least = kNoBound;
+  for (std::size_t at = 0; at < count;) {
+    const Node& node = nodes[at];
+    if (Before(floor, node)) {  // Leftovers, too: asking costs more than keeping.
+      least = std::min(least, node.key);
+      ++at;
+    } else {
+      cut->Add(node);
+      nodes[at] = nodes[--count];  // Few are written.
+    }
+  }
+  from->nodes.resize(count);
+  from->least = least;
+}
+
+void Ranking::CutAnew(Band* from, Band* cut) {
+  const Node floor = from->floor;
+  const std::size_t before = from->nodes.size();
+  // Keys only grow: who leaves this band goes to one farther.
+  const Node* const ceiling = depth_ > 1 ? &bands_[depth_ - 2].floor : nullptr;
+  std::size_t kept = 0;
+  std::size_t gone = 0;  // Nodes that are in neither band any more.
+  ReadAll(from->nodes, [&](const Node& was, const Facts& facts, std::uint8_t* marks) {
+    if (facts.children > 0) return Unmark(marks);
+    const Node node{key_of_(facts), was.place, was.id};
+    if (ceiling != nullptr && Before(*ceiling, node)) {
+      ++gone;
+      Put(node);
+    } else if (Before(floor, node)) {
+      from->least = std::min(from->least, node.key);
+      from->nodes[kept++] = node;
+    } else {
+      cut->Add(node);
+    }
+  });
+  from->nodes.resize(kept);
+  const std::size_t leftovers = before - kept - cut->nodes.size() - gone;
+  nodes_ -= gone + leftovers;  // Put counted those it put.
+  leftovers_ -= std::min(leftovers_, leftovers);
+}
+
+// At even distances: how many come nearer need not be exact.
+void Ranking::TakeSample() {
+  const std::vector<Node>& nodes = nearest().nodes;
+  const std::size_t step = (nodes.size() + kSamples - 1) / kSamples;
+  sample_.clear();
+  for (std::size_t at = 0; at < nodes.size(); at += step) sample_.push_back(nodes[at]);
+}
+
+bool Ranking::MostOfSampleUsed() {
+  std::vector<Node> anew;
+  std::size_t used = 0;
+  ReadAll(sample_, [&](const Node& was, const Facts& facts, std::uint8_t*) {
+    anew.push_back({key_of_(facts), was.place, was.id});
+    if (anew.back().key != was.key) ++used;
+  });
+  if (used <= sample_.size() * 3 / 4) return false;
+  sample_.swap(anew);
+  return true;
+}
+
+template <typename Each>
+void Ranking::ReadAll(const std::vector<Node>& nodes, Each&& each) const {
+  std::array<EntryId, kTogether> ids;
+  std::array<Facts, kTogether> facts;
+  std::array<std::uint8_t*, kTogether> marks{};
+  for (std::size_t first = 0; first < nodes.size(); first += kTogether) {
+    const std::size_t count = std::min(nodes.size() - first, kTogether);
+    for (std::size_t i = 0; i < count; ++i) ids[i] = nodes[first + i].id;
+    const std::size_t next = std::min(first + 2 * kTogether, nodes.size());
+    for (std::size_t i = first + count; i < next; ++i) reader_->Prefetch(nodes[i].id);
+    reader_->ReadMany({ids.data(), count}, facts.data(), marks.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      if (marks[i] == nullptr || (*marks[i] & mark_) == 0) continue;  // A leftover.
+      each(nodes[first + i], facts[i], marks[i]);
+    }
+  }
 }
 
 void Ranking::PutAllFar() {
-  far_.insert(far_.end(), near_.begin(), near_.end());
-  near_.clear();
-  border_ = kBeforeAll;
-  far_least_ = std::numeric_limits<std::int64_t>::min();
-}
-
-void Ranking::Refresh() {
-  PutAllFar();
-  std::size_t kept = 0;
-  for (std::size_t at = 0; at < far_.size(); ++at) {
-    if (at + kPrefetchAhead < far_.size()) {
-      reader_->Prefetch(far_[at + kPrefetchAhead].id, /*next=*/false);
-    }
-    const Node node = far_[at];
-    Facts facts;
-    if (!Counts(node.id)) continue;
-    if (!reader_->Read(node.id, &facts) || facts.children > 0) {
-      queued_[node.id.slot] = 0;
-      continue;
-    }
-    far_[kept++] = {key_of_(facts), node.place, node.id};
+  Band& far = bands_.front();
+  for (; depth_ > 1; --depth_) {
+    far.nodes.insert(far.nodes.end(), nearest().nodes.begin(), nearest().nodes.end());
+    nearest().Clear();
   }
-  far_.resize(kept);
-  leftovers_ = 0;
-  used_since_ = 0;
+  far.nodes.insert(far.nodes.end(), front_.begin(), front_.end());
+  front_.clear();
+  far.floor = kBeforeAll;
+  far.least = std::numeric_limits<std::int64_t>::min();
 }
 
 void Ranking::DropLeftovers() {
   PutAllFar();
-  std::erase_if(far_, [this](const Node& node) { return !Counts(node.id); });
+  std::vector<Node>& nodes = bands_.front().nodes;
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at < nodes.size(); ++at) {
+    if (at + kAhead < nodes.size()) reader_->Prefetch(nodes[at + kAhead].id);
+    const Node node = nodes[at];
+    if (Marked(node.id) != nullptr) nodes[kept++] = node;
+  }
+  nodes.resize(kept);
+  nodes_ = kept;
   leftovers_ = 0;
 }
 

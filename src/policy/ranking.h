@@ -6,14 +6,19 @@
 // meanwhile.
 //
 // Most entries are nowhere near leaving, and keeping those in order would cost
-// every set and every use. So only the nearest stand in a heap; the far ones
-// lie as they came, and one pass over them brings up the next nearest when the
-// heap is empty: a few nanoseconds per entry, once per sixteenth of them.
+// every set and every use. So only the few nearest stand in order, in the
+// front; the others lie in bands, each nearer than the one before it and in no
+// order within. When the front is empty the nearest band is cut: about an
+// eighth of it becomes a band of its own, until one is small enough to be
+// sorted into the front. An entry pays for about eight looks at a neighbour in
+// each band it passes, all in a row in memory.
 //
 // Invariants
 //   1. A live leaf is queued exactly once, unless Next has taken it out.
-//   2. queued_[slot] is the tag of the node of that slot that counts, 0: none.
-//   3. No node in near_ is after border_, every node in far_ is.
+//   2. An entry carries this ranking's mark while a node of it counts.
+//   3. Floors fall from band to band. Every node in a band is after its floor
+//      and, but for the first band, not after the floor of the band before;
+//      no node of the front is after the last floor.
 //   4. Nodes of entries that left or have children stay until somebody meets
 //      them or half of all nodes are such leftovers; then they are thrown away.
 #pragma once
@@ -33,11 +38,14 @@ class Ranking {
   using KeyOf = std::int64_t (*)(const Facts&);
   static constexpr std::int64_t kNoBound = std::numeric_limits<std::int64_t>::max();
 
-  Ranking(KeyOf key_of, const FactReader* reader) : key_of_(key_of), reader_(reader) {}
+  // `mark` tells the rankings of one reader's entries apart.
+  enum class Mark : std::uint8_t { kIdle = 1, kOrder = 2 };
+  Ranking(KeyOf key_of, const FactReader* reader, Mark mark)
+      : key_of_(key_of), reader_(reader), mark_(static_cast<std::uint8_t>(mark)), bands_(1) {}
 
   // Queues a leaf; nothing happens if it is queued already.
   void Enter(EntryId id, const Facts& facts);
-  // `id` is gone. Cheap: its node is thrown away later.
+  // `id` is about to go. Cheap: its node is thrown away later.
   void Left(EntryId id);
 
   // Takes out the live leaf with the least key, if that is at most `bound`.
@@ -56,33 +64,47 @@ class Ranking {
   static bool Before(const Node& a, const Node& b) {
     return a.key != b.key ? a.key < b.key : a.place < b.place;
   }
-  bool Counts(EntryId id) const { return id.slot < queued_.size() && queued_[id.slot] == id.tag; }
+  struct Band {
+    std::vector<Node> nodes = {};
+    Node floor = kBeforeAll;
+    std::int64_t least = kNoBound;  // No key in it is less.
+
+    void Add(const Node& node);
+    void Clear();
+  };
+  // Its marks, if it has this ranking's; else null.
+  std::uint8_t* Marked(EntryId id) const;
+  void Unmark(std::uint8_t* marks) const { *marks &= static_cast<std::uint8_t>(~mark_); }
   void Put(const Node& node);
+  void PutInFront(const Node& node);
 
-  // The heap of near ones.
-  void Push(const Node& node);
-  void PopTop();
-  void SiftDown(std::size_t at, Node node);
-  void MoveTo(std::size_t at, const Node& node);
-
-  // Moves the border up, so that near_ has some of far_, if there is any.
+  // Fills the front from the nearest band; if that is empty, takes it away.
   void BringNear();
-  // A node that about `count` of far_ are not after; it is one of them.
-  Node NewBorder(std::size_t count) const;
+  // The nearest eighth of the nearest band becomes a band of its own.
+  void CutNearest();
+  // By the keys as they were put down, or read anew.
+  void CutAsKnown(Band* from, Band* cut);
+  void CutAnew(Band* from, Band* cut);
+  void TakeSample();  // Of the nearest band.
+  // If so, the sample has true keys from now on.
+  bool MostOfSampleUsed();
+  // `each(node, facts, marks)` for those of `nodes` that count. It may write
+  // to nodes before the one it is shown.
+  template <typename Each>
+  void ReadAll(const std::vector<Node>& nodes, Each&& each) const;
   void PutAllFar();
-  // Reads every node anew.
-  void Refresh();
   void DropLeftovers();
+  Band& nearest() { return bands_[depth_ - 1]; }
 
   const KeyOf key_of_;
   const FactReader* const reader_;
-  std::vector<Node> near_;  // Four children a node: half the cache lines of two.
-  std::vector<Node> far_;   // In no order.
-  Node border_ = kBeforeAll;
-  std::int64_t far_least_ = kNoBound;  // No key in far_ is less.
-  std::vector<std::uint32_t> queued_;
+  const std::uint8_t mark_;
+  std::vector<Node> front_;  // In order, the least at the end.
+  std::vector<Band> bands_;  // From `depth_` on: none, kept for their memory.
+  std::size_t depth_ = 1;
+  std::size_t nodes_ = 0;  // In the front and all bands.
   std::size_t leftovers_ = 0;
-  std::size_t used_since_ = 0;  // Nodes met with too small a key since the last refresh.
+  std::vector<Node> sample_;
 };
 
 // Keys. `place` breaks ties, so equal entries leave as they came.

@@ -18,6 +18,10 @@ class Table : public FactReader {
     *facts = it->second.second;
     return true;
   }
+  std::uint8_t* Marks(EntryId id) const override {
+    const auto it = rows.find(id.slot);
+    return it == rows.end() || it->second.first != id.tag ? nullptr : &marks[id.slot];
+  }
   EntryId Add(std::uint32_t slot, Duration last_use, Tokens tokens = 1,
               std::uint64_t accesses = 1) {
     Facts facts;
@@ -26,11 +30,13 @@ class Table : public FactReader {
     facts.access_count = accesses;
     facts.place = ++places;
     rows[slot] = {++tags, facts};
+    marks[slot] = 0;
     return {slot, tags};
   }
   Facts& At(std::uint32_t slot) { return rows.at(slot).second; }
 
   std::map<std::uint32_t, std::pair<std::uint32_t, Facts>> rows;
+  mutable std::map<std::uint32_t, std::uint8_t> marks;
   std::uint64_t places = 0;
   std::uint32_t tags = 0;
 };
@@ -39,7 +45,7 @@ using std::chrono::seconds;
 
 TEST(Ranking, GivesTheLeastFirst) {
   Table table;
-  Ranking ranking(KeyByLastUse, &table);
+  Ranking ranking(KeyByLastUse, &table, Ranking::Mark::kIdle);
   for (std::uint32_t slot = 0; slot < 5; ++slot) {
     const EntryId id = table.Add(slot, seconds((slot * 3) % 5));
     ranking.Enter(id, table.At(slot));
@@ -51,7 +57,7 @@ TEST(Ranking, GivesTheLeastFirst) {
 
 TEST(Ranking, EqualKeysLeaveInTheOrderTheyCame) {
   Table table;
-  Ranking ranking(KeyByLastUse, &table);
+  Ranking ranking(KeyByLastUse, &table, Ranking::Mark::kIdle);
   for (const std::uint32_t slot : {4U, 1U, 3U, 0U, 2U}) {
     const EntryId id = table.Add(slot, seconds(7));
     ranking.Enter(id, table.At(slot));
@@ -63,7 +69,7 @@ TEST(Ranking, EqualKeysLeaveInTheOrderTheyCame) {
 
 TEST(Ranking, SeesUsesNobodyToldItOf) {
   Table table;
-  Ranking ranking(KeyByLastUse, &table);
+  Ranking ranking(KeyByLastUse, &table, Ranking::Mark::kIdle);
   const EntryId a = table.Add(0, seconds(1));
   const EntryId b = table.Add(1, seconds(2));
   ranking.Enter(a, table.At(0));
@@ -75,7 +81,7 @@ TEST(Ranking, SeesUsesNobodyToldItOf) {
 
 TEST(Ranking, ABoundStopsItWithoutTakingAnythingOut) {
   Table table;
-  Ranking ranking(KeyByLastUse, &table);
+  Ranking ranking(KeyByLastUse, &table, Ranking::Mark::kIdle);
   const EntryId a = table.Add(0, seconds(5));
   ranking.Enter(a, table.At(0));
   EXPECT_EQ(ranking.Next(Duration(seconds(5)).count() - 1), std::nullopt);
@@ -84,7 +90,7 @@ TEST(Ranking, ABoundStopsItWithoutTakingAnythingOut) {
 
 TEST(Ranking, SkipsParentsUntilTheyAreEnteredAgain) {
   Table table;
-  Ranking ranking(KeyByLastUse, &table);
+  Ranking ranking(KeyByLastUse, &table, Ranking::Mark::kIdle);
   const EntryId parent = table.Add(0, seconds(1));
   const EntryId child = table.Add(1, seconds(2));
   ranking.Enter(parent, table.At(0));
@@ -99,7 +105,7 @@ TEST(Ranking, SkipsParentsUntilTheyAreEnteredAgain) {
 
 TEST(Ranking, EnteringTwiceQueuesOnce) {
   Table table;
-  Ranking ranking(KeyByLastUse, &table);
+  Ranking ranking(KeyByLastUse, &table, Ranking::Mark::kIdle);
   const EntryId a = table.Add(0, seconds(1));
   ranking.Enter(a, table.At(0));
   ranking.Enter(a, table.At(0));
@@ -109,7 +115,7 @@ TEST(Ranking, EnteringTwiceQueuesOnce) {
 
 TEST(Ranking, ForgetsTheFormerTenantOfASlot) {
   Table table;
-  Ranking ranking(KeyByLastUse, &table);
+  Ranking ranking(KeyByLastUse, &table, Ranking::Mark::kIdle);
   const EntryId old = table.Add(0, seconds(1));
   ranking.Enter(old, table.At(0));
   ranking.Left(old);
@@ -145,7 +151,7 @@ TEST(Ranking, AgreesWithASortWhateverHappens) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     std::mt19937 random(seed);
     Table table;
-    Ranking ranking(seed % 2 == 0 ? KeyByLastUse : KeyByWeight, &table);
+    Ranking ranking(seed % 2 == 0 ? KeyByLastUse : KeyByWeight, &table, Ranking::Mark::kIdle);
     std::int64_t now = 0;
     for (int step = 0; step < 4000; ++step) {
       const auto slot = static_cast<std::uint32_t>(random() % 300);
@@ -165,8 +171,8 @@ TEST(Ranking, AgreesWithASortWhateverHappens) {
         case 2:
           if (it != table.rows.end()) {
             const EntryId id{slot, it->second.first};
-            table.rows.erase(it);
             ranking.Left(id);
+            table.rows.erase(it);
           }
           break;
         default: {
@@ -185,6 +191,42 @@ TEST(Ranking, AgreesWithASortWhateverHappens) {
           ASSERT_EQ(got->slot, least->first) << "seed " << seed << " step " << step;
           ranking.Enter(*got, table.At(got->slot));
         }
+      }
+    }
+  }
+}
+
+// Enough of them for several bands, which are cut as known or read anew.
+TEST(Ranking, AgreesWithASortOfManyHoweverManyWereUsed) {
+  constexpr std::uint32_t kEntries = 20'000;
+  for (const unsigned used_percent : {0U, 30U, 60U, 80U, 100U}) {
+    std::mt19937 random(used_percent + 1);
+    Table table;
+    Ranking ranking(KeyByWeight, &table, Ranking::Mark::kOrder);
+    for (std::uint32_t slot = 0; slot < kEntries; ++slot) {
+      const EntryId id = table.Add(slot, seconds(1), static_cast<Tokens>(random() % 4096));
+      ranking.Enter(id, table.At(slot));
+    }
+    for (int round = 0; round < 3; ++round) {
+      for (auto& [slot, row] : table.rows) {
+        if (random() % 100 < used_percent) ++row.second.access_count;
+        if (slot % 50 == 7) row.second.children = static_cast<std::uint32_t>(round) % 2;
+      }
+      std::vector<std::pair<std::int64_t, std::uint64_t>> expected;
+      for (const auto& [slot, row] : table.rows) {
+        if (row.second.children > 0) continue;
+        ranking.Enter({slot, row.first}, row.second);
+        expected.emplace_back(ranking.KeyFor(row.second), row.second.place);
+      }
+      std::sort(expected.begin(), expected.end());
+      for (std::size_t i = 0; i < 3000; ++i) {
+        const std::optional<EntryId> got = ranking.Next();
+        ASSERT_TRUE(got) << used_percent << " % used, round " << round << ", number " << i;
+        const Facts& facts = table.At(got->slot);
+        ASSERT_EQ(std::pair(ranking.KeyFor(facts), facts.place), expected[i])
+            << used_percent << " % used, round " << round << ", number " << i;
+        ranking.Left(*got);
+        table.rows.erase(got->slot);
       }
     }
   }

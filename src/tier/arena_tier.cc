@@ -106,4 +106,9 @@ void ArenaTier::Free(std::byte* block, Bytes bytes) {
   }
 }
 
+void ArenaTier::PrefetchFree(const std::byte* block, Bytes bytes) const {
+  if (bytes == 0 || bytes > small_block_max_) return;
+  slabs_.PrefetchFree(SizeClassOf(bytes), static_cast<Bytes>(block - arena_->base()));
+}
+
 }  // namespace spillway

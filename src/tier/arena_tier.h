@@ -44,6 +44,7 @@ class ArenaTier final : public Tier {
   // Tens of nanoseconds for small blocks. TooLarge beyond capacity().
   Result<std::byte*> Allocate(Bytes bytes) override;
   void Free(std::byte* block, Bytes bytes) override;
+  void PrefetchFree(const std::byte* block, Bytes bytes) const override;
 
   Bytes allocated() const override { return allocated_.load(std::memory_order_relaxed); }
   Bytes held() const override { return arena_->held(); }

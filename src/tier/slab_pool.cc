@@ -21,6 +21,8 @@ SlabPool::SlabPool(ChunkArena* arena, Bytes slab_bytes_max)
     : arena_(arena),
       chunk_bytes_(arena->chunk_bytes()),
       unit_(std::min(kSmallestSlab, slab_bytes_max)),
+      chunk_shift_(std::countr_zero(chunk_bytes_)),
+      unit_shift_(std::countr_zero(unit_)),
       table_(arena->range() / arena->chunk_bytes()) {
   assert(std::has_single_bit(slab_bytes_max) && slab_bytes_max <= chunk_bytes_);
   for (std::size_t i = 0; i < kSizeClasses; ++i) {

@@ -29,6 +29,11 @@ class Tier {
   // Takes back what Allocate gave. Memory that no block needs any more is
   // returned to the device before this returns.
   virtual void Free(std::byte* block, Bytes bytes) = 0;
+  // A hint that Free of this block comes soon.
+  virtual void PrefetchFree(const std::byte* block, Bytes bytes) const {
+    static_cast<void>(block);
+    static_cast<void>(bytes);
+  }
 
   // Bytes of blocks allocated and not freed.
   virtual Bytes allocated() const = 0;

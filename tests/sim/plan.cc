@@ -23,7 +23,7 @@ std::string KeyNamed(Rng& rng, std::uint32_t style, std::size_t number) {
     case 2: {  // Any bytes, zeros too.
       std::string key(2 + rng.LogBetween(0, 60), '\0');
       for (char& byte : key) byte = static_cast<char>(rng.OneIn(3) ? 0 : rng.Next());
-      return key + fmt::format("{}", number);
+      return key + fmt::format("#{}", number);
     }
     default: {  // Up to the longest there can be.
       std::string key = fmt::format("{}:", number);

@@ -99,6 +99,7 @@ class World {
     Strand::Task* task = nullptr;
     std::size_t flight = 0;
     std::size_t item = 0;
+    std::unique_ptr<std::vector<Departure>> left{};  // Of a pass by hand.
     std::unique_ptr<Core::PassSteps> pass{};
     std::optional<Core::SampleValue> sample{};
     bool from_sampler = false;

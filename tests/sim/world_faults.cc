@@ -28,7 +28,8 @@ Result<Reading> World::ReadSource() {
 
 void World::PushPass(const std::optional<Core::SampleValue>& sample, bool from_sampler) {
   Pending pending{.kind = Pending::Kind::kPass};
-  pending.pass = std::make_unique<Core::PassSteps>(core_.get(), sample);
+  if (!from_sampler) pending.left = std::make_unique<std::vector<Departure>>();
+  pending.pass = std::make_unique<Core::PassSteps>(core_.get(), sample, pending.left.get());
   pending.sample = sample;
   pending.from_sampler = from_sampler;
   pending_.push_back(std::move(pending));

@@ -181,7 +181,7 @@ void World::EndFlight(Flight& flight) {
 void World::RunPass(Pending pending) {
   if (dead_) return;
   Core::PassSteps& pass = *pending.pass;
-  const std::uint64_t told = pass.left().size();
+  const std::uint64_t told = pending.left ? pending.left->size() : 0;
   const std::uint64_t heard = events_heard_;
   if (pass.next() == Core::PassSteps::Next::kLook) {
     judge_->BeginLook(now());
@@ -199,7 +199,7 @@ void World::RunPass(Pending pending) {
     judge_->EndRelief(pass.progress());
     Note(Act::kRelief);
   }
-  if (pass.left().size() - told != events_heard_ - heard) {
+  if (pending.left && pending.left->size() - told != events_heard_ - heard) {
     verdict_.Fail(kValues, "a pass returns other departures than were logged");
   }
   if (options_.verbose) {
