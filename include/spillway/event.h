@@ -26,7 +26,15 @@ struct Event {
   Tokens tokens = 0;
 };
 
-// The same, kept: what Apply and Reclaim return.
+// A change of level (Options::on_level), heard under the same rules.
+struct LevelChange {
+  TimePoint at;
+  Level from = Level::kRelaxed;
+  Level to = Level::kRelaxed;
+  double pressure = 0;  // That of the sample, or of what has left since.
+};
+
+// A departure, kept: what Apply and Reclaim return.
 struct Departure {
   std::string key;
   Action action = Action::kDestroy;

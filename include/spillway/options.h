@@ -49,9 +49,14 @@ struct Options {
   Thresholds thresholds;
   double exit_band = 0.02;
   Duration dwell = std::chrono::seconds(2);
-  // Pressure is sampled this often after Start. A reading older than three
-  // periods is UNKNOWN.
+  // After Start pressure is sampled at least this often; every 8 ms when a
+  // neighbour's jump could reach a threshold, every 1 ms while it moves. A
+  // reading older than three periods is UNKNOWN.
   Duration sample_period = std::chrono::milliseconds(50);
+  // Where pressure comes from: "auto" (the device's own source), or one by
+  // name: "nvml", "nvml:0000:1b:00.0", "host", "disk:/path", "file:/path",
+  // "fixed:0.5"; `spillway probe` lists what this machine offers.
+  std::string pressure_source = "auto";
 
   // --- what may leave ---
   // "documented" (the mode table), "lru", "hybrid", or "seed".
@@ -67,8 +72,9 @@ struct Options {
 
   // --- the world ---
   std::shared_ptr<Clock> clock;              // Empty: the machine's.
-  std::shared_ptr<PressureSource> pressure;  // Empty: the device's own reading.
+  std::shared_ptr<PressureSource> pressure;  // Empty: by `pressure_source`.
   std::function<void(const Event&)> on_event;
+  std::function<void(const LevelChange&)> on_level;
 
   // The small program Spillway grew from, exactly: one tier without a
   // capacity, TTL, budget, band or dwell, and the policy "seed".

@@ -3,7 +3,9 @@
 // governor calls that UNKNOWN.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,20 +15,41 @@
 
 namespace spillway {
 
+// What a reading speaks of.
+enum class Scope : std::uint8_t {
+  kCard,        // A whole card.
+  kInstance,    // A part of one with memory of its own (MIG).
+  kPartition,   // A part of one that shares the package's memory.
+  kMachine,     // Host memory.
+  kCgroup,      // Host memory as far as a control group lets us.
+  kFileSystem,  // The file system under a disk tier.
+  kGiven        // Somebody says so: a file, a constant, a program.
+};
+SPILLWAY_API std::string_view Name(Scope scope);
+
 struct Reading {
   Bytes total = 0;
   Bytes free = 0;
+  // What the driver keeps for itself; part of the total, never usable. Empty:
+  // the source does not tell.
+  std::optional<Bytes> reserved = {};
+  Scope scope = Scope::kGiven;
+
+  // 1 - free / (total - reserved).
+  SPILLWAY_API double pressure() const;
 };
 
 class SPILLWAY_API PressureSource {
  public:
   virtual ~PressureSource();
 
-  // Called from the sampler's thread and from Apply. May be slow; the engine
-  // never waits for it while it holds anything.
+  // Called from the monitor's threads and from Apply, by one of them at a time
+  // for each source. May be slow, may never return; the engine never waits for
+  // it while it holds anything. After an error the next call starts afresh:
+  // a device that was lost and is back is found again.
   virtual Result<Reading> Read() = 0;
 
-  // Stable name, as shown in logs and stats ("card:demo", "manual").
+  // Stable name, as shown in logs and stats ("card:demo", "nvml:0000:1b:00.0").
   virtual std::string_view name() const = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "spillway/mode.h"
+#include "spillway/pressure.h"
 #include "spillway/units.h"
 
 namespace spillway {
@@ -17,12 +18,30 @@ struct TierStats {
   Bytes capacity = 0;              // 0: none set (preset seed).
   Bytes bytes = 0;                 // Live entries, leased leftovers and reservations in flight.
   Bytes held = 0;                  // Physical memory taken from the device, slack included.
+  Bytes slack = 0;                 // Of that, what no entry uses.
+  Bytes overhead = 0;              // Taken besides: contexts, registrations.
+  Bytes others = 0;                // What everybody else holds, by the last reading.
   Bytes total = 0;                 // Last reading; 0 before the first.
   Bytes free = 0;                  // Last reading.
   Bytes reserve = 0;               // Kept free for neighbours.
   std::optional<double> pressure;  // Empty: UNKNOWN.
   Level level = Level::kRelaxed;
   TimePoint level_since;
+};
+
+// Where pressure comes from, and how that goes.
+struct SourceStats {
+  std::string name;                // "card:demo", "nvml:0000:1b:00.0"
+  std::optional<Reading> reading;  // The last good one.
+  Duration age{};                  // Of that reading.
+  bool watched = false;            // Between Start and Stop; the rest is 0 otherwise.
+  bool hung = false;               // A call is out and late.
+  std::uint64_t reads = 0;
+  std::uint64_t failures = 0;
+  std::uint64_t hangs = 0;
+  Duration cost{};         // Of the last call.
+  Duration wait{};         // Until the next.
+  std::string last_error;  // Empty: the last reading was good.
 };
 
 struct Stats {
@@ -45,6 +64,7 @@ struct Stats {
   std::array<Bytes, kReasons> left_bytes_by_reason{};
   std::array<std::uint64_t, kActions> left_by_action{};
   TierStats device;
+  SourceStats source;
 };
 
 }  // namespace spillway

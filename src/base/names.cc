@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include "spillway/mode.h"
 #include "spillway/options.h"
+#include "spillway/pressure.h"
 #include "spillway/result.h"
 
 namespace spillway {
@@ -111,6 +114,32 @@ Options Options::Seed() {
   options.dwell = Duration::zero();
   options.unlimited = true;
   return options;
+}
+
+std::string_view Name(Scope scope) {
+  switch (scope) {
+    case Scope::kCard:
+      return "card";
+    case Scope::kInstance:
+      return "instance";
+    case Scope::kPartition:
+      return "partition";
+    case Scope::kMachine:
+      return "machine";
+    case Scope::kCgroup:
+      return "cgroup";
+    case Scope::kFileSystem:
+      return "file system";
+    case Scope::kGiven:
+      return "given";
+  }
+  return "";
+}
+
+double Reading::pressure() const {
+  const Bytes usable = total - std::min(reserved.value_or(0), total);
+  if (usable == 0) return 1;
+  return 1 - static_cast<double>(std::min(free, usable)) / static_cast<double>(usable);
 }
 
 }  // namespace spillway

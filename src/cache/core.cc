@@ -16,6 +16,10 @@ constexpr std::size_t kOperationsInFlightMax = 1 << 16;
 // Up to here a value is copied on the strand, in one event instead of two: the
 // copy costs less than the second event.
 constexpr Bytes kCopyOnStrandMax = 4 * kKiB;
+// A driver may well be slower than a short period; then it is no reason to
+// give it up.
+constexpr Duration kShortestDeadline = std::chrono::milliseconds(20);
+constexpr Duration kByHandDeadline = std::chrono::milliseconds(200);
 }  // namespace
 
 Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
@@ -34,6 +38,7 @@ Core::Core(const Options& options, Parts parts, std::unique_ptr<Engine> engine)
       clock_(options.clock ? options.clock : SystemClock()),
       device_(std::move(parts.device)),
       pressure_(std::move(parts.pressure)),
+      by_hand_(pressure_),
       total_(parts.total),
       strand_(parts.strand ? std::move(parts.strand) : std::make_unique<CombiningStrand>()),
       executor_(parts.executor ? std::move(parts.executor) : std::make_unique<ThreadExecutor>()),
@@ -66,18 +71,24 @@ void Core::BatchEnds() noexcept {
 
 Status Core::Start() {
   const std::lock_guard lock(start_mutex_);
-  if (sampler_ != nullptr) return {};
+  if (watch_ != nullptr) return {};
   RunOn(*strand_, [this] { engine_->ExpectSamplesEvery(options_.sample_period, clock_->Now()); });
-  sampler_ =
-      std::make_unique<Sampler>(pressure_, options_.sample_period,
-                                [this](const Result<Reading>& reading) { OnReading(reading); });
+  Poller::Settings settings;
+  settings.pace.slowest = options_.sample_period;
+  settings.pace.near = std::min(options_.sample_period, settings.pace.near);
+  settings.pace.thresholds = options_.thresholds;
+  // So that the third period without a reading does not end without UNKNOWN:
+  // one passes before the call, two before the watchdog has noticed.
+  settings.deadline = std::max(options_.sample_period, kShortestDeadline);
+  watch_ = Poller::Shared().Add(pressure_, settings, this);
   return {};
 }
 
 void Core::Stop() {
   const std::lock_guard lock(start_mutex_);
-  if (sampler_ == nullptr) return;
-  sampler_.reset();
+  if (watch_ == nullptr) return;
+  watch_.reset();
+  pass_.reset();
   RunOn(*strand_, [this] {
     engine_->ExpectSamplesEvery(Duration::zero(), clock_->Now());
     engine_->ForgetPressure();
@@ -86,15 +97,32 @@ void Core::Stop() {
 
 Core::SampleValue Core::ValueOf(const Result<Reading>& reading) {
   SampleValue value;
-  if (reading && reading->total > 0) {
-    const Bytes free = std::min(reading->free, reading->total);
-    value.total = reading->total;
-    value.pressure = 1 - static_cast<double>(free) / static_cast<double>(reading->total);
+  if (!reading) return value;
+  const Bytes reserved = std::min(reading->reserved.value_or(0), reading->total);
+  if (reading->total > reserved) {
+    value.total = reading->total - reserved;
+    value.pressure = reading->pressure();
   }
   return value;
 }
 
-void Core::OnReading(const Result<Reading>& reading) { Pass(ValueOf(reading)); }
+Core::Next Core::OnReading(const Result<Reading>& reading) {
+  if (reading) {
+    const std::lock_guard lock(reading_mutex_);
+    reading_ = *reading;
+    read_at_ = clock_->Now();
+  }
+  pass_.emplace(this, ValueOf(reading));
+  const Next next = Continue();
+  // Relief has mostly nothing to do: not worth another turn to find out.
+  return next == Next::kMore ? Continue() : next;
+}
+
+Core::Next Core::Continue() {
+  RunOn(*strand_, [this] { pass_->Step(); });
+  if (pass_->next() != PassSteps::Next::kNothing) return Next::kMore;
+  return pass_->acted() ? Next::kAgain : Next::kWait;
+}
 
 // --- writes ---
 
@@ -163,9 +191,12 @@ bool Core::TakeTicket() {
 // --- pressure ---
 
 void Core::PassSteps::Step() {
-  core_->engine_->journal().Collect(left_);
+  Journal& journal = core_->engine_->journal();
+  const std::uint64_t before = journal.removed();
+  journal.Collect(left_);
   next_ == Next::kLook ? Look() : Relieve();
-  core_->engine_->journal().Collect(nullptr);
+  journal.Collect(nullptr);
+  acted_ = acted_ || journal.removed() != before;
 }
 
 void Core::PassSteps::Look() {
@@ -193,7 +224,17 @@ void Core::Pass(const std::optional<SampleValue>& sample, std::vector<Departure>
 }
 
 Applied Core::Apply(std::optional<double> pressure) {
-  const SampleValue value = pressure ? SampleValue{pressure, total_} : ValueOf(pressure_->Read());
+  SampleValue value{pressure, total_};
+  if (!pressure) {
+    const std::lock_guard lock(start_mutex_);
+    if (watch_ == nullptr) {
+      value = ValueOf(by_hand_.Read(kByHandDeadline));
+    } else {
+      // The poller alone reads while it watches: one that hangs has it.
+      const std::lock_guard reading_lock(reading_mutex_);
+      value = reading_ ? ValueOf(*reading_) : SampleValue{};
+    }
+  }
   Applied applied;
   Pass(value, &applied.left);
   applied.level = engine_->level();
@@ -252,6 +293,7 @@ Stats Core::stats() {
   for (const Counter& counter : misses_) {
     stats.misses += counter.value.load(std::memory_order_relaxed);
   }
+  CountSource(&stats.source);
   // Hits are not counted when they happen: they stand in the lease words.
   const Store& store = engine_->store();
   stats.hits = store.departed_hits();
@@ -263,6 +305,27 @@ Stats Core::stats() {
     }
   }
   return stats;
+}
+
+void Core::CountSource(SourceStats* stats) {
+  if (pressure_ == nullptr) return;  // Scenarios bring samples, no source.
+  stats->name = pressure_->name();
+  {
+    const std::lock_guard lock(reading_mutex_);
+    stats->reading = reading_;
+    if (reading_) stats->age = clock_->Now() - read_at_;
+  }
+  const std::lock_guard lock(start_mutex_);
+  if (watch_ == nullptr) return;
+  const Poller::Account account = watch_->account();
+  stats->watched = true;
+  stats->hung = account.hung;
+  stats->reads = account.reads;
+  stats->failures = account.failures;
+  stats->hangs = account.hangs;
+  stats->cost = account.cost;
+  stats->wait = account.wait;
+  stats->last_error = account.last_error;
 }
 
 std::string Core::Explain(std::string_view key) {

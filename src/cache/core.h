@@ -1,6 +1,6 @@
 // The Core is a cache's engine together with what makes it safe from any
 // thread: the strand its changes run on, the lock-free paths that need no
-// strand, and the sampler that runs between Start and Stop.
+// strand, and what it does with readings between Start and Stop.
 //
 // Life: a Cache holds it. If leases are open when the Cache goes, the Core
 // holds itself until the last of them is released.
@@ -20,17 +20,18 @@
 #include "base/strand.h"
 #include "cache/engine.h"
 #include "device/device.h"
-#include "monitor/sampler.h"
+#include "monitor/bounded_read.h"
+#include "monitor/poller.h"
 #include "spillway/cache.h"
 
 namespace spillway {
 
-class Core : public std::enable_shared_from_this<Core> {
+class Core : public std::enable_shared_from_this<Core>, private Poller::Client {
  public:
   // What a cache is made of besides its options. Cache::Open fills it from the
   // device the options name; the simulator and scenarios bring their own.
   struct Parts {
-    std::unique_ptr<Device> device;  // What the tier stands on, if anything.
+    std::shared_ptr<Device> device;  // What the tier stands on, if anything.
     std::unique_ptr<Tier> tier;
     std::shared_ptr<PressureSource> pressure;
     std::unique_ptr<Strand> strand;      // Empty: a CombiningStrand.
@@ -46,7 +47,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
-  ~Core();
+  ~Core() override;
 
   // The Cache has gone.
   void Close();
@@ -88,6 +89,7 @@ class Core : public std::enable_shared_from_this<Core> {
     Next next() const { return next_; }
     void Step();  // On the strand, until next() is kNothing.
     Engine::Progress progress() const { return progress_; }
+    bool acted() const { return acted_; }  // Something has left.
 
    private:
     void Look();
@@ -97,6 +99,7 @@ class Core : public std::enable_shared_from_this<Core> {
     const std::optional<SampleValue> sample_;
     Next next_ = Next::kLook;
     Engine::Progress progress_ = Engine::Progress::kDone;
+    bool acted_ = false;
     std::vector<Departure>* const left_;
   };
   void Pass(const std::optional<SampleValue>& sample, std::vector<Departure>* left = nullptr);
@@ -147,12 +150,18 @@ class Core : public std::enable_shared_from_this<Core> {
   // From any thread: the strand will free it.
   void HandOverForReaping(Slot* slot) noexcept;
   void ReapAll();
-  void OnReading(const Result<Reading>& reading);
+
+  // On the poller's threads: one step of a pass at a time, so that other
+  // devices are looked at in between.
+  Next OnReading(const Result<Reading>& reading) override;
+  Next Continue() override;
+  void CountSource(SourceStats* stats);
 
   const Options options_;
   const std::shared_ptr<Clock> clock_;
-  const std::unique_ptr<Device> device_;
+  const std::shared_ptr<Device> device_;
   const std::shared_ptr<PressureSource> pressure_;
+  BoundedReader by_hand_;
   const Bytes total_;
   const std::unique_ptr<Strand> strand_;
   const std::unique_ptr<Executor> executor_;
@@ -167,7 +176,13 @@ class Core : public std::enable_shared_from_this<Core> {
   std::shared_ptr<Core> self_;               // After Close, while leases are open. Strand only.
 
   std::mutex start_mutex_;
-  std::unique_ptr<Sampler> sampler_;  // Guarded by start_mutex_.
+  std::unique_ptr<Poller::Watch> watch_;  // Guarded by start_mutex_.
+  std::optional<PassSteps> pass_;         // The poller's.
+
+  // The last good reading, and when it was.
+  std::mutex reading_mutex_;
+  std::optional<Reading> reading_;  // Guarded by reading_mutex_.
+  TimePoint read_at_;               // Guarded by reading_mutex_.
 
   std::atomic<std::size_t> in_flight_{0};
   std::atomic<int> batches_{0};

@@ -307,10 +307,14 @@ void Engine::ForgetPressure() {
 }
 
 void Engine::SetLevel(Level level, TimePoint now) {
-  if (level == this->level()) return;
+  const Level before = this->level();
+  if (level == before) return;
   level_.store(level, std::memory_order_relaxed);
   level_since_ = now;
   ++level_changes_;
+  if (settings_.options.on_level) {
+    settings_.options.on_level({now, before, level, gauge_.Corrected(store_->bytes())});
+  }
 }
 
 void Engine::NoteMoves(TimePoint now) {
@@ -358,6 +362,9 @@ void Engine::CountInto(Stats* stats) const {
   device.held = store_->tier()->held();
   device.total = gauge_.total();
   device.free = gauge_.Free(store_->bytes());
+  device.slack = device.held - std::min(device.held, device.bytes);
+  const Bytes taken = device.total - std::min(device.total, device.free);
+  device.others = taken - std::min(taken, device.held + device.overhead);
   device.reserve = settings_.reserve;
   device.pressure = pressure();
   device.level = level();

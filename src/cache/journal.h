@@ -42,6 +42,7 @@ class Journal {
   void Collect(std::vector<Departure>* into) { collect_ = into; }
 
   void CountInto(Stats* stats) const;
+  std::uint64_t removed() const { return written_; }
 
  private:
   const std::function<void(const Event&)> listener_;

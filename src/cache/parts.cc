@@ -6,6 +6,8 @@
 
 #include "device/cpu/card_source.h"
 #include "device/cpu/cpu_device.h"
+#include "monitor/bounded_read.h"
+#include "monitor/source/kind.h"
 #include "tier/arena_tier.h"
 
 namespace spillway {
@@ -14,7 +16,33 @@ namespace {
 
 constexpr Bytes kTiB = 1024 * kGiB;
 
+// A driver that does not answer in this time is not used.
+constexpr Duration kOpenWithin = std::chrono::seconds(10);
+
 Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
+
+using SourceResult = Result<std::shared_ptr<PressureSource>>;
+
+SourceResult OpenPressure(const Options& options, std::shared_ptr<Device> device) {
+  if (options.pressure) return options.pressure;
+  const std::string& spec = options.pressure_source;
+  if (spec == "auto") {
+    return std::shared_ptr<PressureSource>(
+        std::make_shared<CardSource>(std::move(device), options.card));
+  }
+  std::optional<SourceResult> opened =
+      RunBounded(kOpenWithin, [spec] { return OpenSource(spec, Machine::FromEnvironment()); });
+  if (!opened) {
+    return Error{Code::kUnavailable, fmt::format("pressure_source '{}': no answer within {} s",
+                                                 spec, kOpenWithin / std::chrono::seconds(1))};
+  }
+  if (!*opened) {
+    Error error = opened->error();
+    error.message = "pressure_source: " + error.message;
+    return error;
+  }
+  return std::move(*opened);
+}
 
 }  // namespace
 
@@ -80,9 +108,9 @@ Result<Core::Parts> OpenParts(const Options& options) {
   parts.tier = std::move(*tier);
   parts.total = total;
   parts.reserve = parts.device->shared() ? ReserveFor(options, total) : 0;
-  parts.pressure = options.pressure
-                       ? options.pressure
-                       : std::make_shared<CardSource>(parts.device.get(), options.card);
+  SourceResult pressure = OpenPressure(options, parts.device);
+  if (!pressure) return pressure.error();
+  parts.pressure = std::move(*pressure);
   return parts;
 }
 

@@ -198,8 +198,16 @@ constexpr std::array kSettings = {
         "dwell", "How long it must have been there.", "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.sample_period; }>(
         "sample_period",
-        "Pressure is sampled this often after `Start`. A reading older than three periods is "
+        "After `Start` pressure is sampled at least this often; every 8 ms when a neighbour's jump "
+        "could reach a threshold, every 1 ms while it moves. A reading older than three periods is "
         "UNKNOWN.",
+        "0.1"),
+    Row<kWord, [](auto& o) -> auto& { return o.pressure_source; }>(
+        "pressure_source",
+        "Where pressure comes from: `auto` (the device's own source), or one by name, as in "
+        "`nvml`, "
+        "`nvml:0000:1b:00.0`, `host`, `disk:/path`, `file:/path` or `fixed:0.5`; `spillway probe` "
+        "lists what a machine offers.",
         "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.policy; }>(
         "policy", "Who leaves first: `documented` (the mode table), `lru`, `hybrid` or `seed`.",

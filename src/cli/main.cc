@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/demo.h"
+#include "cli/probe.h"
 #include "cli/simulate.h"
 #include "cli/squeeze.h"
 #include "spillway/version.h"
@@ -21,6 +22,7 @@ struct Command {
 
 constexpr std::array kCommands = {
     Command{"demo", "agents and a neighbour on one card, live", spillway::RunDemo},
+    Command{"probe", "what this machine offers to sense pressure by", spillway::RunProbe},
     Command{"simulate", "a scenario on a virtual clock, decision by decision",
             spillway::RunSimulate},
     Command{"squeeze", "a neighbour that takes memory of a card and gives it back",

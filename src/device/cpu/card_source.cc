@@ -1,8 +1,11 @@
 #include "device/cpu/card_source.h"
 
+#include <utility>
+
 namespace spillway {
 
-CardSource::CardSource(Device* device, std::string_view card)
-    : device_(device), name_(card.empty() ? std::string("card") : "card:" + std::string(card)) {}
+CardSource::CardSource(std::shared_ptr<Device> device, std::string_view card)
+    : device_(std::move(device)),
+      name_(card.empty() ? std::string("card") : "card:" + std::string(card)) {}
 
 }  // namespace spillway

@@ -2,6 +2,7 @@
 // of a cache on the cpu device.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -12,15 +13,15 @@ namespace spillway {
 
 class CardSource final : public PressureSource {
  public:
-  // `device` is borrowed and must outlive this. `card` may be empty (private).
-  CardSource(Device* device, std::string_view card);
+  // `card` may be empty (private).
+  CardSource(std::shared_ptr<Device> device, std::string_view card);
 
   Result<Reading> Read() override { return device_->ReadMemory(); }
   // "card:demo"; "card" for a private one.
   std::string_view name() const override { return name_; }
 
  private:
-  Device* const device_;
+  const std::shared_ptr<Device> device_;  // A reading may outlast the cache.
   const std::string name_;
 };
 

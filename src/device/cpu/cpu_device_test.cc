@@ -156,10 +156,11 @@ TEST(CpuDevice, AMapThatTheSystemRefusesLeavesTheCardAsItWas) {
 
 TEST(CardSource, ReportsWhatTheCardHas) {
   const ScratchRunDir run_dir;
-  const auto device = CpuDevice::Open({.name = "demo", .total = kMiB, .chunk_bytes = {}}).value();
-  CardSource source(device.get(), device->card_name());
+  const std::shared_ptr<CpuDevice> device =
+      CpuDevice::Open({.name = "demo", .total = kMiB, .chunk_bytes = {}}).value();
+  CardSource source(device, device->card_name());
   EXPECT_EQ(source.name(), "card:demo");
-  EXPECT_EQ(CardSource(device.get(), "").name(), "card");
+  EXPECT_EQ(CardSource(device, "").name(), "card");
   const auto neighbour = Card::Open({.name = "demo", .total = kMiB}).value();
   ASSERT_TRUE(neighbour->Take(kMiB / 4));
   EXPECT_EQ(source.Read().value().total, kMiB);

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# bench/gpu/pack.sh: builds the programs for a machine with a GPU and puts them
+# into build/gpu-pack, with the libraries such a machine may lack. Our GPU code
+# is loaded at run time, so no CUDA is needed here.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+tools/build.sh release spillway_bin gpu_benches
+pack=build/gpu-pack
+rm -rf "$pack"
+mkdir -p "$pack/lib"
+cp build/release/bin/spillway build/release/bench/gpu/* "$pack/"
+for program in "$pack"/*; do
+  [[ -f $program ]] || continue
+  ldd "$program" | awk '$3 ~ /lib(fmt|spdlog|tomlplusplus|xxhash)/ { print $3 }'
+done | sort -u | xargs -I{} cp -L {} "$pack/lib/"
+du -sh "$pack"

@@ -1,0 +1,275 @@
+#include "monitor/poller.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/parse.h"
+
+namespace spillway {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPatience = std::chrono::seconds(1);
+constexpr Duration kShortestWatch = std::chrono::milliseconds(5);
+
+TimePoint Now() { return TimePoint(Clock::now().time_since_epoch()); }
+
+Clock::time_point Real(TimePoint at) { return Clock::time_point(at.time_since_epoch()); }
+
+}  // namespace
+
+// Shared with the threads, which may outlive the Poller if a source hangs.
+class Poller::State : public std::enable_shared_from_this<State> {
+ public:
+  struct Watched {
+    Watched(std::shared_ptr<PressureSource> from, const Settings& with, Client* whom)
+        : source(std::move(from)), settings(with), client(whom), pace(with.pace) {}
+
+    const std::shared_ptr<PressureSource> source;
+    const Settings settings;
+    Client* const client;
+    Pace pace;
+    // All guarded by the mutex.
+    TimePoint due;         // The next reading.
+    TimePoint more_since;  // While `more`.
+    TimePoint began;       // Of the call that is out.
+    bool reading = false;  // A source's call is out,
+    bool telling = false;  // or the client's.
+    bool more = false;     // The client wants to continue.
+    bool removed = false;
+    Account account;
+
+    TimePoint turn() const { return more ? more_since : due; }
+  };
+  using Entry = std::shared_ptr<Watched>;
+
+  Entry Add(std::shared_ptr<PressureSource> source, const Settings& settings, Client* client) {
+    auto watched = std::make_shared<Watched>(std::move(source), settings, client);
+    const std::lock_guard lock(mutex_);
+    watched->due = Now();
+    watched_.push_back(watched);
+    EnsureThreads();
+    changed_.notify_all();
+    return watched;
+  }
+
+  void Remove(const Entry& watched) {
+    std::unique_lock lock(mutex_);
+    watched->removed = true;
+    watched_.remove(watched);
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !watched->telling; });
+    changed_.wait_for(lock, kPatience,  // real world: a hung call is left behind
+                      [&] { return !watched->reading; });
+  }
+
+  Account AccountOf(const Watched& watched) const {
+    const std::lock_guard lock(mutex_);
+    return watched.account;
+  }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  template <typename Run>
+  bool Spawn(const char* name, Run&& run) {
+    try {
+      std::thread([self = shared_from_this(), name, run] {
+        pthread_setname_np(pthread_self(), name);
+        run(*self);
+      }).detach();
+      return true;
+    } catch (const std::system_error&) {
+      return false;  // No thread to be had now: the watchdog tries again.
+    }
+  }
+
+  void EnsureThreads() {
+    if (!worker_) SpawnWorker();
+    if (!watchdog_) {
+      watchdog_ = Spawn("spillway-watch", [](State& state) { state.Guard(); });
+    }
+  }
+
+  void SpawnWorker() {
+    const std::uint64_t number = ++worker_number_;
+    worker_ = Spawn("spillway-poll", [number](State& state) { state.Work(number); });
+  }
+
+  // --- the worker ---
+
+  void Work(std::uint64_t number) {
+    Lock lock(mutex_);
+    while (number == worker_number_) {
+      if (watched_.empty()) {
+        worker_ = false;
+        return;
+      }
+      const Entry next = Earliest();
+      if (next == nullptr) {
+        changed_.wait(lock);
+      } else if (next->turn() > Now()) {
+        changed_.wait_until(lock, Real(next->turn()));  // real world: paces the readings
+      } else if (next->more) {
+        Tell(lock, *next, [&] { return next->client->Continue(); });
+      } else {
+        ReadAndTell(lock, number, *next);
+      }
+    }
+  }
+
+  Entry Earliest() const {
+    Entry earliest;
+    for (const Entry& one : watched_) {
+      if (one->reading || one->telling) continue;
+      if (earliest == nullptr || one->turn() < earliest->turn()) earliest = one;
+    }
+    return earliest;
+  }
+
+  void ReadAndTell(Lock& lock, std::uint64_t number, Watched& watched) {
+    watched.reading = true;
+    watched.began = Now();
+    lock.unlock();
+    const Result<Reading> reading = watched.source->Read();
+    lock.lock();
+    watched.reading = false;
+    watched.account.hung = false;
+    changed_.notify_all();
+    if (watched.removed) return;
+    const TimePoint now = Now();
+    watched.account.cost = now - watched.began;
+    if (number != worker_number_) {
+      // It hung, and was told so. What it says now may be old: ask again.
+      watched.due = now;
+      return;
+    }
+    Note(watched, reading, now);
+    Tell(lock, watched, [&] { return watched.client->OnReading(reading); });
+  }
+
+  static void Note(Watched& watched, const Result<Reading>& reading, TimePoint now) {
+    Account& account = watched.account;
+    ++account.reads;
+    if (reading) {
+      account.last_error.clear();
+    } else {
+      ++account.failures;
+      account.last_error = reading.error().message;
+    }
+    const std::optional<double> pressure =
+        reading ? std::optional(reading->pressure()) : std::nullopt;
+    account.wait = watched.pace.After(pressure, account.cost, now);
+    watched.due = now + account.wait;
+  }
+
+  template <typename Call>
+  void Tell(Lock& lock, Watched& watched, Call&& call) {
+    watched.telling = true;
+    lock.unlock();
+    const Client::Next next = call();
+    lock.lock();
+    watched.telling = false;
+    watched.more = next == Client::Next::kMore;
+    const TimePoint now = Now();
+    if (watched.more) {
+      watched.more_since = now;
+    } else if (next == Client::Next::kAgain) {
+      watched.due = std::min(watched.due, now + watched.pace.AfterActing());
+    }
+    if (watched.removed) changed_.notify_all();
+  }
+
+  // --- the watchdog ---
+
+  void Guard() {
+    Lock lock(mutex_);
+    while (!watched_.empty()) {
+      Duration shortest = std::chrono::seconds(1);
+      for (const Entry& one : watched_) shortest = std::min(shortest, one->settings.deadline);
+      // Real world: only time tells that a call does not return.
+      guard_changed_.wait_for(lock, std::max(shortest, kShortestWatch));
+      const Entry late = Late();
+      if (late != nullptr) {
+        ++late->account.hangs;
+        late->account.hung = true;
+        SpawnWorker();
+        TellLate(lock, *late);
+      } else if (!worker_ && !watched_.empty()) {
+        SpawnWorker();
+      }
+    }
+    watchdog_ = false;
+  }
+
+  Entry Late() const {
+    const TimePoint now = Now();
+    for (const Entry& one : watched_) {
+      if (one->reading && !one->account.hung && now - one->began > one->settings.deadline) {
+        return one;
+      }
+    }
+    return nullptr;
+  }
+
+  void TellLate(Lock& lock, Watched& watched) {
+    const Result<Reading> none =
+        Error{Code::kDeadline,
+              fmt::format("{}: no answer for {}; the call is still out", watched.source->name(),
+                          FormatDuration(watched.settings.deadline))};
+    Note(watched, none, Now());
+    Tell(lock, watched, [&] {
+      Client::Next next = watched.client->OnReading(none);
+      while (next == Client::Next::kMore) next = watched.client->Continue();
+      return next;
+    });
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::condition_variable guard_changed_;  // Nobody notifies it: the watchdog only sleeps.
+  std::list<Entry> watched_;
+  std::uint64_t worker_number_ = 0;  // Of the one that works; others have been replaced.
+  bool worker_ = false;
+  bool watchdog_ = false;
+};
+
+class Poller::WatchImpl final : public Watch {
+ public:
+  WatchImpl(std::shared_ptr<State> state, State::Entry watched)
+      : state_(std::move(state)), watched_(std::move(watched)) {}
+  ~WatchImpl() override { state_->Remove(watched_); }
+  Account account() const override { return state_->AccountOf(*watched_); }
+
+ private:
+  const std::shared_ptr<State> state_;
+  const State::Entry watched_;
+};
+
+Poller::Poller() : state_(std::make_shared<State>()) {}
+
+Poller::~Poller() = default;
+
+Poller& Poller::Shared() {
+  // Never destroyed: its threads may run until the process ends.
+  static Poller* const poller = new Poller();
+  return *poller;
+}
+
+std::unique_ptr<Poller::Watch> Poller::Add(std::shared_ptr<PressureSource> source,
+                                           const Settings& settings, Client* client) {
+  State::Entry watched = state_->Add(std::move(source), settings, client);
+  return std::make_unique<WatchImpl>(state_, std::move(watched));
+}
+
+}  // namespace spillway

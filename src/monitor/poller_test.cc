@@ -1,0 +1,248 @@
+#include "monitor/poller.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "monitor/bounded_read.h"
+#include "spillway/testing.h"
+
+namespace spillway {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Lets a test wait for something with a bound, without sleeping.
+class Latch {
+ public:
+  void Hit() {
+    const std::lock_guard lock(mutex_);
+    ++hits_;
+    changed_.notify_all();
+  }
+  bool WaitFor(int hits) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return hits_ >= hits; });
+  }
+  bool WaitForMore(int more) { return WaitFor(hits() + more); }
+  int hits() {
+    const std::lock_guard lock(mutex_);
+    return hits_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int hits_ = 0;
+};
+
+class Listener : public Poller::Client {
+ public:
+  Next OnReading(const Result<Reading>& reading) override {
+    EXPECT_FALSE(inside_.exchange(true)) << "two calls at a time";
+    if (reading) {
+      free = reading->free;
+      good.Hit();
+    } else {
+      const std::lock_guard lock(mutex);
+      last_error = reading.error();
+      bad.Hit();
+    }
+    inside_ = false;
+    return answer_next;
+  }
+  Next Continue() override {
+    continued.Hit();
+    return Next::kWait;
+  }
+
+  Latch good, bad, continued;
+  std::atomic<Bytes> free{0};
+  std::atomic<Next> answer_next{Next::kWait};
+  std::mutex mutex;
+  Error last_error;
+
+ private:
+  std::atomic<bool> inside_{false};
+};
+
+// Answers, or does not come back until it is let go.
+class MayHang : public PressureSource {
+ public:
+  Result<Reading> Read() override {
+    EXPECT_FALSE(inside_.exchange(true)) << "two calls at a time";
+    std::unique_lock lock(mutex_);
+    entered.Hit();
+    changed_.wait(lock, [this] { return !hang_; });
+    inside_ = false;
+    return Reading{100, 100};
+  }
+  std::string_view name() const override { return "may hang"; }
+  void Hang(bool hang) {
+    const std::lock_guard lock(mutex_);
+    hang_ = hang;
+    changed_.notify_all();
+  }
+  Latch entered;
+
+ private:
+  std::atomic<bool> inside_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool hang_ = false;
+};
+
+Poller::Settings Fast() {
+  Poller::Settings settings;
+  settings.pace.slowest = milliseconds(2);
+  settings.pace.near = milliseconds(1);
+  settings.deadline = milliseconds(30);
+  return settings;
+}
+
+TEST(Poller, HandsOnReadingsUntilTheWatchIsGone) {
+  auto source = std::make_shared<testing::ManualPressure>(Bytes{1000});
+  source->Set(0.25);
+  Poller poller;
+  Listener listener;
+  {
+    const auto watch = poller.Add(source, Fast(), &listener);
+    EXPECT_TRUE(listener.good.WaitFor(3));
+    EXPECT_GE(watch->account().reads, 2U);
+    EXPECT_EQ(watch->account().failures, 0U);
+  }
+  EXPECT_EQ(listener.free, 750U);
+}
+
+TEST(Poller, HandsOnFailuresAndThenWhatComesAfterThem) {
+  auto source = std::make_shared<testing::ManualPressure>();
+  source->Set(std::nullopt);
+  Poller poller;
+  Listener listener;
+  const auto watch = poller.Add(source, Fast(), &listener);
+  EXPECT_TRUE(listener.bad.WaitFor(2));
+  EXPECT_FALSE(watch->account().last_error.empty());
+  source->Set(0.5);
+  EXPECT_TRUE(listener.good.WaitFor(1));
+}
+
+TEST(Poller, AHungSourceIsNoReadingAndHoldsUpNobodyElse) {
+  auto hung = std::make_shared<MayHang>();
+  auto fine = std::make_shared<testing::ManualPressure>();
+  Poller poller;
+  Listener of_hung;
+  Listener of_fine;
+  const auto watch_hung = poller.Add(hung, Fast(), &of_hung);
+  const auto watch_fine = poller.Add(fine, Fast(), &of_fine);
+  ASSERT_TRUE(of_hung.good.WaitFor(1));
+  hung->Hang(true);
+  ASSERT_TRUE(of_hung.bad.WaitFor(1));
+  {
+    const std::lock_guard lock(of_hung.mutex);
+    EXPECT_EQ(of_hung.last_error.code, Code::kDeadline);
+    EXPECT_NE(of_hung.last_error.message.find("may hang"), std::string::npos);
+  }
+  EXPECT_TRUE(watch_hung->account().hung);
+  EXPECT_EQ(watch_hung->account().hangs, 1U);
+  EXPECT_TRUE(of_fine.good.WaitForMore(5));
+  const int entered = hung->entered.hits();
+  EXPECT_TRUE(of_fine.good.WaitForMore(5));
+  EXPECT_EQ(hung->entered.hits(), entered) << "a source with a call out was asked again";
+  // Back again, and once more.
+  for (int round = 0; round < 3; ++round) {
+    hung->Hang(false);
+    EXPECT_TRUE(of_hung.good.WaitForMore(2));
+    EXPECT_FALSE(watch_hung->account().hung);
+    hung->Hang(true);
+    EXPECT_TRUE(of_hung.bad.WaitForMore(1));
+  }
+  hung->Hang(false);
+}
+
+TEST(Poller, EndsAWatchWhoseSourceHangs) {
+  auto source = std::make_shared<MayHang>();
+  source->Hang(true);
+  Poller poller;
+  Listener listener;
+  auto watch = poller.Add(source, Fast(), &listener);
+  ASSERT_TRUE(source->entered.WaitFor(1));
+  watch.reset();  // Waits a second, then leaves it behind.
+  const int heard = listener.good.hits() + listener.bad.hits();
+  source->Hang(false);
+  // Others can be watched as if nothing had been.
+  auto fine = std::make_shared<testing::ManualPressure>();
+  Listener of_fine;
+  const auto watch_fine = poller.Add(fine, Fast(), &of_fine);
+  EXPECT_TRUE(of_fine.good.WaitFor(2));
+  EXPECT_EQ(listener.good.hits() + listener.bad.hits(), heard);
+}
+
+TEST(Poller, ContinuesWithWhoHasMoreToDo) {
+  auto source = std::make_shared<testing::ManualPressure>();
+  Poller poller;
+  Listener listener;
+  listener.answer_next = Poller::Client::Next::kMore;
+  const auto watch = poller.Add(source, Fast(), &listener);
+  EXPECT_TRUE(listener.continued.WaitFor(3));
+  EXPECT_TRUE(listener.good.WaitFor(3));
+}
+
+TEST(Poller, WhoHadMoreToDoIsNotReadSoonerForIt) {
+  auto source = std::make_shared<testing::ManualPressure>();
+  Poller poller;
+  Listener listener;
+  listener.answer_next = Poller::Client::Next::kMore;
+  Poller::Settings settings;
+  settings.pace.slowest = std::chrono::seconds(100);
+  const auto watch = poller.Add(source, settings, &listener);
+  ASSERT_TRUE(listener.continued.WaitFor(1));
+  // Others come by, many times; this one is not due for minutes.
+  Listener other;
+  const auto of_other = poller.Add(std::make_shared<testing::ManualPressure>(), Fast(), &other);
+  ASSERT_TRUE(other.good.WaitFor(20));
+  EXPECT_EQ(listener.good.hits(), 1);
+}
+
+TEST(Poller, LooksAgainAtOnceAfterActing) {
+  auto source = std::make_shared<testing::ManualPressure>();
+  source->Set(0.1);
+  Poller poller;
+  Listener listener;
+  listener.answer_next = Poller::Client::Next::kAgain;
+  Poller::Settings settings;
+  settings.pace.slowest = std::chrono::seconds(100);
+  const auto watch = poller.Add(source, settings, &listener);
+  // At its own pace the second reading would be minutes away.
+  EXPECT_TRUE(listener.good.WaitFor(5));
+}
+
+TEST(Poller, ManySourcesComeAndGo) {
+  Poller poller;
+  for (int round = 0; round < 20; ++round) {
+    std::deque<Listener> listeners(8);
+    std::vector<std::unique_ptr<Poller::Watch>> watches;
+    for (Listener& listener : listeners) {
+      watches.push_back(poller.Add(std::make_shared<testing::ManualPressure>(), Fast(), &listener));
+    }
+    for (Listener& listener : listeners) EXPECT_TRUE(listener.good.WaitFor(1));
+  }
+}
+
+TEST(BoundedReader, GivesUpOnACallThatDoesNotReturn) {
+  auto source = std::make_shared<MayHang>();
+  BoundedReader reader(source);
+  EXPECT_EQ(reader.Read(std::chrono::seconds(20)).value().total, 100U);
+  source->Hang(true);
+  EXPECT_EQ(reader.Read(milliseconds(10)).error().code, Code::kDeadline);
+  // The first is still out.
+  EXPECT_EQ(reader.Read(std::chrono::seconds(20)).error().code, Code::kDeadline);
+  source->Hang(false);
+  while (!reader.Read(std::chrono::seconds(20))) std::this_thread::yield();
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,80 @@
+// The kind "host": memory of the machine as this process can use it. Where a
+// control group leaves less than the machine does, the reading is the group's:
+// whoever shares the group with us is killed when it is full, however much the
+// machine has left.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/host_memory.h"
+#include "base/printable.h"
+#include "monitor/source/kind.h"
+
+namespace spillway {
+namespace {
+
+Result<MemoryBound> Bound(const Machine& machine) {
+  const Result<std::vector<MemoryBound>> bounds = MemoryBounds(machine.proc, machine.sys);
+  if (!bounds) return Error{bounds.error().code, "host: " + bounds.error().message};
+  return Tightest(*bounds);
+}
+
+Scope ScopeOf(const MemoryBound& bound) {
+  return bound.cgroup.empty() ? Scope::kMachine : Scope::kCgroup;
+}
+
+class HostSource final : public PressureSource {
+ public:
+  explicit HostSource(Machine machine) : machine_(std::move(machine)) {}
+
+  // Groups are looked up each time: a process can be moved to another, and a
+  // limit can come and go.
+  Result<Reading> Read() override {
+    const Result<MemoryBound> bound = Bound(machine_);
+    if (!bound) return bound.error();
+    return Checked({bound->total, bound->free, {}, ScopeOf(*bound)}, name());
+  }
+  std::string_view name() const override { return "host"; }
+
+ private:
+  const Machine machine_;
+};
+
+class HostSources final : public SourceKind {
+ public:
+  std::string_view name() const override { return "host"; }
+  std::string_view what() const override { return "host memory, as the control group allows"; }
+
+  Sighting Look(const Machine& machine) const override {
+    const Result<MemoryBound> bound = Bound(machine);
+    if (!bound) return {{}, bound.error().message};
+    Found found;
+    found.label = bound->cgroup.empty() ? "host memory" : "cgroup " + Printable(bound->cgroup);
+    found.scope = ScopeOf(*bound);
+    return {{found}, {}};
+  }
+
+  Result<std::shared_ptr<PressureSource>> Open(const Machine& machine,
+                                               std::string_view device) const override {
+    if (!device.empty()) {
+      return Error{
+          Code::kInvalidArgument,
+          fmt::format("host: there is only one, '{}' is not known; write host", Printable(device))};
+    }
+    auto source = std::make_shared<HostSource>(machine);
+    if (const Result<Reading> first = source->Read(); !first) return first.error();
+    return std::shared_ptr<PressureSource>(std::move(source));
+  }
+};
+
+}  // namespace
+
+const SourceKind& HostKind() {
+  static const HostSources kKind;
+  return kKind;
+}
+
+}  // namespace spillway

@@ -1,0 +1,43 @@
+#include "monitor/source/session.h"
+
+#include <map>
+#include <mutex>
+
+namespace spillway {
+
+struct Session::Use {
+  std::mutex mutex;
+  int sessions = 0;  // Guarded by mutex.
+};
+
+Session::Use* Session::UseOf(const std::string& library) {
+  // Never freed: a thread left behind inside a driver may end its session while
+  // the process is exiting.
+  static auto* const mutex = new std::mutex;
+  static auto* const uses = new std::map<std::string, Use>;
+  const std::lock_guard lock(*mutex);
+  return &(*uses)[library];
+}
+
+Result<std::unique_ptr<Session>> Session::Begin(const std::string& library,
+                                                const std::function<Status()>& start,
+                                                std::function<void()> stop) {
+  Use* const use = UseOf(library);
+  const std::lock_guard lock(use->mutex);
+  if (use->sessions == 0) {
+    if (const Status started = start(); !started) return started.error();
+  }
+  ++use->sessions;
+  return std::unique_ptr<Session>(new Session(use, std::move(stop)));
+}
+
+Session::~Session() {
+  const std::lock_guard lock(use_->mutex);
+  if (--use_->sessions > 0) return;
+  try {
+    stop_();
+  } catch (...) {  // AMD's libraries are C++ inside. It is over either way.
+  }
+}
+
+}  // namespace spillway

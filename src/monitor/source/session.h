@@ -1,0 +1,56 @@
+// A library that wants to be initialised before use and shut down after it. The
+// first Session of a library in this process initialises it and the last one
+// shuts it down; the count is ours, since AMD SMI keeps none: one source's
+// shutdown would take the library from under all others.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/library.h"
+#include "spillway/result.h"
+
+namespace spillway {
+
+class Session {
+ public:
+  // `start` runs only where no other Session of `library` lives, `stop` only
+  // after the last one. Both run under the library's own lock, which nobody
+  // holds while he asks a device.
+  static Result<std::unique_ptr<Session>> Begin(const std::string& library,
+                                                const std::function<Status()>& start,
+                                                std::function<void()> stop);
+  // May be slow, as drivers are.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+ private:
+  struct Use;
+  Session(Use* use, std::function<void()> stop) : use_(use), stop_(std::move(stop)) {}
+  static Use* UseOf(const std::string& library);
+
+  Use* const use_;
+  const std::function<void()> stop_;
+};
+
+// The first of `names` that loads, bound and initialised. `Api` is a struct of a
+// library's functions with Status Bind(const Library&), Status Start() const,
+// std::function<void()> Stop() const, and a place for the `session`.
+template <typename Api>
+Result<Api> LoadAndBegin(const std::vector<std::string>& names) {
+  const Result<Library> library = Library::Open(names);
+  if (!library) return library.error();
+  Api api;
+  if (const Status bound = api.Bind(*library); !bound) return bound.error();
+  Result<std::unique_ptr<Session>> session =
+      Session::Begin(library->name(), [&] { return api.Start(); }, api.Stop());
+  if (!session) return session.error();
+  api.session = *std::move(session);
+  return api;
+}
+
+}  // namespace spillway
