@@ -11,7 +11,7 @@ constexpr int kInvalidArgument = 2;
 constexpr int kNotSupported = 3;
 constexpr int kNoPermission = 4;
 constexpr int kNotFound = 6;
-constexpr int kFunctionNotFound = 13;
+[[maybe_unused]] constexpr int kFunctionNotFound = 13;
 constexpr int kLost = 15;
 
 struct MemoryV1 {

@@ -36,8 +36,7 @@ Result<std::shared_ptr<PressureSource>> OpenSource(std::string_view spec, const 
   }
   return Error{Code::kInvalidArgument,
                fmt::format("'{}' is not a kind of source; known: {}{}", Printable(name),
-                           fmt::join(known, ", "),
-                           DidYouMean(name, known))};
+                           fmt::join(known, ", "), DidYouMean(name, known))};
 }
 
 std::string CanonicalPci(std::string_view text) {
@@ -77,23 +76,20 @@ Result<Found> Choose(const Sighting& sighting, std::string_view kind, std::strin
         (one.device == device || one.uuid == device || (!pci.empty() && one.device == pci))) {
       return one;
     }
-    there.push_back(one.uuid.empty() ? one.device
-                                     : fmt::format("{} ({})", one.device, one.uuid));
+    there.push_back(one.uuid.empty() ? one.device : fmt::format("{} ({})", one.device, one.uuid));
   }
   return Error{Code::kUnavailable,
-               device.empty()
-                   ? fmt::format("{}: there are {} devices; name one: {}", kind, found.size(),
-                                 fmt::join(there, ", "))
-                   : fmt::format("{}: device '{}' is not there; there are: {}", kind,
-                                 Printable(device), fmt::join(there, ", "))};
+               device.empty() ? fmt::format("{}: there are {} devices; name one: {}", kind,
+                                            found.size(), fmt::join(there, ", "))
+                              : fmt::format("{}: device '{}' is not there; there are: {}", kind,
+                                            Printable(device), fmt::join(there, ", "))};
 }
 
 Result<Reading> Checked(const Reading& reading, std::string_view source) {
   constexpr Bytes kAllOnes = std::numeric_limits<Bytes>::max();
   const auto absurd = [&](std::string_view what) {
-    return Error{Code::kUnavailable,
-                 fmt::format("{}: {} (total {}, free {})", source, what, reading.total,
-                             reading.free)};
+    return Error{Code::kUnavailable, fmt::format("{}: {} (total {}, free {})", source, what,
+                                                 reading.total, reading.free)};
   };
   if (reading.total == 0) return absurd("a total of 0");
   if (reading.total == kAllOnes || reading.free == kAllOnes) return absurd("a figure of all ones");
