@@ -187,7 +187,9 @@ class Poller::State : public std::enable_shared_from_this<State> {
     } else if (next == Client::Next::kAgain) {
       watched.due = std::min(watched.due, now + watched.pace.AfterActing());
     }
-    if (watched.removed) changed_.notify_all();
+    // Whoever ends the watch waits for this, and so does the worker when it was
+    // the watchdog that told.
+    changed_.notify_all();
   }
 
   // --- the watchdog ---

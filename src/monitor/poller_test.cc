@@ -163,6 +163,34 @@ TEST(Poller, AHungSourceIsNoReadingAndHoldsUpNobodyElse) {
   hung->Hang(false);
 }
 
+// Hears of the hang and sees to it that the call returns meanwhile.
+class Rescuer : public Listener {
+ public:
+  explicit Rescuer(MayHang* source) : source_(source) {}
+  Next OnReading(const Result<Reading>& reading) override {
+    if (!reading) {
+      source_->Hang(false);
+      // The stuck thread must have handed the source back by then.
+      std::this_thread::sleep_for(milliseconds(50));
+    }
+    return Listener::OnReading(reading);
+  }
+
+ private:
+  MayHang* const source_;
+};
+
+TEST(Poller, GoesOnWithASourceThatReturnsWhileItsClientIsToldThatItHangs) {
+  auto source = std::make_shared<MayHang>();
+  Poller poller;
+  Rescuer rescuer(source.get());
+  const auto watch = poller.Add(source, Fast(), &rescuer);
+  ASSERT_TRUE(rescuer.good.WaitFor(1));
+  source->Hang(true);
+  ASSERT_TRUE(rescuer.bad.WaitFor(1));
+  EXPECT_TRUE(rescuer.good.WaitForMore(2));
+}
+
 TEST(Poller, EndsAWatchWhoseSourceHangs) {
   auto source = std::make_shared<MayHang>();
   source->Hang(true);
