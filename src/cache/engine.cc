@@ -273,7 +273,7 @@ void Engine::Sample(std::optional<double> pressure, Bytes total, TimePoint now) 
   ++samples_;
   if (pressure) {
     sampled_at_ = now;
-    gauge_.Sampled(*pressure, policy_.rule->corrects_samples() ? total : 0, store_->bytes());
+    gauge_.Sampled(*pressure, policy_.rule->corrects_samples() ? total : 0, store_->bytes(), now);
   } else {
     ++samples_failed_;
     if (!gauge_.unknown()) unknown_ceiling_ = store_->bytes();
@@ -365,7 +365,7 @@ void Engine::CountInto(Stats* stats) const {
   device.slack = device.held - std::min(device.held, device.bytes);
   const Bytes taken = device.total - std::min(device.total, device.free);
   device.others = taken - std::min(taken, device.held + device.overhead);
-  device.reserve = settings_.reserve;
+  device.reserve = settings_.reserve == 0 ? 0 : gauge_.Raised(settings_.reserve);
   device.pressure = pressure();
   device.level = level();
   device.level_since = level_since_;

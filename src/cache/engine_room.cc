@@ -171,7 +171,7 @@ void Engine::KeepReserve(const NewEntry& entry, TimePoint now) {
   if (MutantOn(Mutant::kReserveIgnored)) return;
   const Bytes free = gauge_.Free(store_->bytes());
   Need need;
-  need.bytes = std::min(entry.bytes, Excess(settings_.reserve + entry.bytes, free));
+  need.bytes = std::min(entry.bytes, Excess(gauge_.Raised(settings_.reserve) + entry.bytes, free));
   if (!need.any()) return;
   std::vector<Victim> plan;
   if (!PlanRoom(&need, kNoSlot, &plan)) {

@@ -1,8 +1,13 @@
 // The Gauge holds the last sample of a tier's pressure and corrects it by what
 // has left since, so that a plan can see how far it has come before the next
 // sample tells. What entered since never raises it: only a sample can.
+//
+// It also sees how fast others take memory from one sample to the next. That
+// never makes a level; it makes the reserve larger, by what they would take
+// until we could have looked and acted.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "spillway/pressure.h"
@@ -13,13 +18,18 @@ namespace spillway {
 class Gauge {
  public:
   // `total` 0: shares can't be computed, and nothing is corrected.
-  void Sampled(double pressure, Bytes total, Bytes ours) {
+  void Sampled(double pressure, Bytes total, Bytes ours, TimePoint now) {
+    SeeOthers(pressure * static_cast<double>(total) - static_cast<double>(ours), total, now);
     sample_ = pressure;
     total_ = total;
     ours_at_sample_ = ours;
     unknown_ = false;
   }
-  void Failed() { unknown_ = true; }
+  void Failed() {
+    unknown_ = true;
+    others_at_.reset();
+    rise_ = 0;
+  }
   void Reset() { *this = Gauge(); }
 
   bool unknown() const { return unknown_; }
@@ -39,9 +49,31 @@ class Gauge {
     const double free = static_cast<double>(total_) - taken;
     return free > 0 ? static_cast<Bytes>(free) : 0;
   }
+  // `reserve` and what others would take within kHorizon at the rate they took
+  // lately; that much more never makes it over a tenth of the card.
+  Bytes Raised(Bytes reserve) const {
+    const double room = static_cast<double>(total_ / 10) - static_cast<double>(reserve);
+    const double more = std::min(rise_ * kHorizonSeconds, room);
+    return more > 0 ? reserve + static_cast<Bytes>(more) : reserve;
+  }
 
  private:
+  static constexpr double kHorizonSeconds = 0.1;
+
+  void SeeOthers(double others, Bytes total, TimePoint now) {
+    double rate = 0;
+    if (others_at_ && total == total_ && now > *others_at_) {
+      rate = (others - others_) / std::chrono::duration<double>(now - *others_at_).count();
+    }
+    rise_ = std::max(0.0, (rise_ + rate) / 2);
+    others_ = others;
+    others_at_ = now;
+  }
+
   double sample_ = 0;
+  double others_ = 0;                   // Bytes that are not ours, by the last sample.
+  std::optional<TimePoint> others_at_;  // Empty: there is none to compare with.
+  double rise_ = 0;                     // Bytes a second, smoothed; never falling.
   Bytes total_ = 0;
   Bytes ours_at_sample_ = 0;
   bool unknown_ = false;

@@ -213,8 +213,9 @@ Bytes& Judge::ReserveLack() {
   if (!reserve_lack_) {
     reserve_lack_ = 0;
     if (setting_.reserve > 0 && !pressure_.unknown() && pressure_.total() > 0) {
-      reserve_lack_ = std::min(
-          newcomer_.size, Over(setting_.reserve + newcomer_.size, pressure_.Free(model_.bytes())));
+      const Bytes reserve = pressure_.Raised(setting_.reserve);
+      reserve_lack_ =
+          std::min(newcomer_.size, Over(reserve + newcomer_.size, pressure_.Free(model_.bytes())));
     }
   }
   return *reserve_lack_;

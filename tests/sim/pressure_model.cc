@@ -56,6 +56,8 @@ void PressureModel::Sample(std::optional<double> pressure, Bytes total, Bytes ou
   if (!pressure) {
     if (!unknown_) ceiling_ = ours;
     unknown_ = true;
+    others_.reset();
+    others_rate_ = 0;
     See(std::nullopt, now);
     return;
   }
@@ -64,6 +66,14 @@ void PressureModel::Sample(std::optional<double> pressure, Bytes total, Bytes ou
   sample_ = *pressure;
   total_ = corrects_ ? total : 0;
   ours_then_ = ours;
+  const Others others{*pressure * static_cast<double>(total_) - static_cast<double>(ours), total_,
+                      now};
+  const bool comparable = others_ && others_->total == others.total && now > others_->at;
+  const double seconds =
+      comparable ? std::chrono::duration<double>(now - others_->at).count() : 1.0;
+  const double rate = comparable ? (others.bytes - others_->bytes) / seconds : 0.0;
+  others_rate_ = std::max(0.0, (others_rate_ + rate) / 2);
+  others_ = others;
   for (int level = 1; level < kLevels; ++level) {
     if (*pressure >= Threshold(level)) level_ = std::max(level_, static_cast<Level>(level));
   }
@@ -99,12 +109,22 @@ void PressureModel::Forget() {
   total_ = 0;
   ours_then_ = 0;
   unknown_ = false;
+  others_.reset();
+  others_rate_ = 0;
 }
 
 double PressureModel::Corrected(Bytes ours) const {
   if (total_ == 0 || ours >= ours_then_) return sample_;
   return std::max(0.0,
                   sample_ - static_cast<double>(ours_then_ - ours) / static_cast<double>(total_));
+}
+
+Bytes PressureModel::Raised(Bytes reserve) const {
+  const Bytes most = total_ / 10;
+  if (reserve >= most) return reserve;
+  const double soon = others_rate_ * 0.1;
+  if (soon >= static_cast<double>(most) - static_cast<double>(reserve)) return most;
+  return soon > 0 ? reserve + static_cast<Bytes>(soon) : reserve;
 }
 
 Bytes PressureModel::Free(Bytes ours) const {

@@ -35,6 +35,8 @@ class PressureModel {
   Bytes total() const { return total_; }
   // Free memory of the card as far as we know.
   Bytes Free(Bytes ours) const;
+  // `reserve`, and what others take in a tenth of a second as they do now.
+  Bytes Raised(Bytes reserve) const;
   // While unknown: the most we may hold.
   Bytes ceiling() const { return ceiling_; }
 
@@ -64,6 +66,15 @@ class PressureModel {
   Bytes ours_then_ = 0;
   bool unknown_ = false;
   Bytes ceiling_ = 0;
+  // What others held by the last good sample, and when that was; none after a
+  // failed one. `others_rate_`: bytes a second, the latest counting half.
+  struct Others {
+    double bytes;
+    Bytes total;
+    TimePoint at;
+  };
+  std::optional<Others> others_;
+  double others_rate_ = 0;
   TimePoint sampled_at_;
   Duration period_{};
 };
