@@ -1,0 +1,126 @@
+#include "cli/probe.h"
+
+#include <stdlib.h>
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "monitor/testing/fake_driver.h"
+#include "monitor/testing/file_tree.h"
+
+namespace spillway {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+class ProbeTest : public ::testing::Test {
+ protected:
+  ProbeTest() {
+    // A machine with nothing but host memory.
+    Env("SPILLWAY_SYS_ROOT", tree_.Path("sys"));
+    for (const char* library : {"SPILLWAY_NVML_LIBRARY", "SPILLWAY_CUDA_LIBRARY",
+                                "SPILLWAY_ROCM_SMI_LIBRARY", "SPILLWAY_AMD_SMI_LIBRARY"}) {
+      Env(library, "");
+    }
+  }
+  ~ProbeTest() override {
+    for (const std::string& name : set_) ::unsetenv(name.c_str());
+  }
+  void Env(const std::string& name, const std::string& value) {
+    ::setenv(name.c_str(), value.c_str(), 1);
+    set_.push_back(name);
+  }
+
+  struct Ran {
+    int exit_code;
+    std::string out;
+    std::string err;
+  };
+  static Ran Run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "probe");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    const int exit_code = RunProbe(static_cast<int>(argv.size()), argv.data());
+    return {exit_code, ::testing::internal::GetCapturedStdout(),
+            ::testing::internal::GetCapturedStderr()};
+  }
+
+  const testing::FileTree tree_;
+  std::vector<std::string> set_;
+};
+
+constexpr const char* kTwoCards =
+    "device 0000:1b:00.0 GPU-11111111-1111-1111-1111-111111111111 total 1000000 free 400000 "
+    "reserved 10000\n"
+    "device 0000:c3:00.0 GPU-22222222-2222-2222-2222-222222222222 total 1000000 free 900000\n";
+
+TEST_F(ProbeTest, OnAMachineWithNothingItSaysSoAndWhatIsUsed) {
+  const Ran ran = Run({});
+  EXPECT_EQ(ran.exit_code, 0);
+  for (const char* kind : {"nvml", "cuda", "amd-sysfs", "amd-smi", "rocm-smi"}) {
+    EXPECT_THAT(ran.out, ContainsRegex(std::string(kind) + " +- +absent +[^ ]")) << kind;
+  }
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("no GPU can be sensed here"), HasSubstr("us a call"),
+                             HasSubstr("a cache opened without settings uses device \"cpu\"")));
+}
+
+TEST_F(ProbeTest, ListsEveryDeviceAndChoosesASourceForEach) {
+  const testing::FakeDriver nvml("nvml");
+  const testing::FakeDriver cuda("cuda");
+  nvml.Script(kTwoCards);
+  cuda.Script(kTwoCards);
+  Env("SPILLWAY_NVML_LIBRARY", nvml.path());
+  Env("SPILLWAY_CUDA_LIBRARY", cuda.path());
+  const Ran ran = Run({});
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_THAT(ran.out,
+              AllOf(HasSubstr("nvml and cuda of 0000:1b:00.0 differ by 0.00 %"),
+                    HasSubstr("GPU 0000:1b:00.0: pressure_source = \"nvml:0000:1b:00.0\""),
+                    HasSubstr("GPU 0000:c3:00.0: pressure_source = \"nvml:0000:c3:00.0\"")));
+  EXPECT_EQ(cuda.users(), 0) << "a context was left behind";
+}
+
+TEST_F(ProbeTest, JsonSaysTheSame) {
+  const testing::FakeDriver nvml("nvml");
+  nvml.Script(std::string(kTwoCards) + "fail nvmlDeviceGetMemoryInfo_v2 15\n");
+  Env("SPILLWAY_NVML_LIBRARY", nvml.path());
+  const Ran ran = Run({"--json"});
+  EXPECT_EQ(ran.exit_code, 0);
+  const nlohmann::json json = nlohmann::json::parse(ran.out);
+  const nlohmann::json& first = json["sources"][0];
+  EXPECT_EQ(first["kind"], "nvml");
+  EXPECT_EQ(first["present"], true);
+  EXPECT_FALSE(first.contains("pressure"));
+  EXPECT_THAT(first["why_not"].get<std::string>(), HasSubstr("15"));
+  EXPECT_TRUE(json["chosen"].empty());
+}
+
+TEST_F(ProbeTest, WatchesWithALinePerDevice) {
+  const testing::FakeDriver nvml("nvml");
+  nvml.Script(kTwoCards);
+  Env("SPILLWAY_NVML_LIBRARY", nvml.path());
+  const Ran ran = Run({"--watch", "--every", "10ms", "--for", "25ms"});
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_THAT(ran.out, AllOf(ContainsRegex("nvml:0000:1b:00.0 +59.6 %"),
+                             ContainsRegex("nvml:0000:c3:00.0 +10.0 %"), HasSubstr("host")));
+}
+
+TEST_F(ProbeTest, WrongArgumentsAreNamed) {
+  EXPECT_EQ(Run({"--every", "soon"}).exit_code, 2);
+  EXPECT_THAT(Run({"--every", "soon"}).err, HasSubstr("--every"));
+  EXPECT_THAT(Run({"--watch", "--every", "1ms"}).err, HasSubstr("at least 10ms"));
+  EXPECT_THAT(Run({"--watch", "--json"}).err, HasSubstr("do not go together"));
+  EXPECT_EQ(Run({"--for", "ever", "--watch"}).exit_code, 2);
+  EXPECT_EQ(Run({"--nonsense"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace spillway
