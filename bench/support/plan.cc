@@ -1,5 +1,6 @@
 #include "bench/support/plan.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -8,6 +9,7 @@
 
 #include "bench/support/engines.h"
 #include "bench/support/measure.h"
+#include "cache/core.h"
 
 namespace spillway::bench {
 
@@ -106,15 +108,33 @@ void ReadAll(Cache* cache, const std::vector<Request>& stream, const std::atomic
   }
 }
 
+enum class Way : int { kDecided, kSampled, kListed };
+
 struct Case {
   bool all_read;  // Each entry once since it was set.
-  bool listed;    // Apply lists all that left; else a sample, and nobody asks.
+  Way way;
 
   std::string name() const {
+    constexpr std::array kWays = {"decided", "sampled", "listed by Apply"};
     return fmt::format("{}, {}", all_read ? "all read" : "untouched",
-                       listed ? "listed by Apply" : "sampled");
+                       kWays.at(static_cast<std::size_t>(way)));
   }
 };
+
+// Who would leave, as far as the target, and nothing else. Ends the cache's use:
+// those chosen are out of its rankings.
+double Decide(Cache& cache, std::size_t entries) {
+  Core& core = *Core::Of(cache);
+  double ms = 0;
+  RunOn(core.strand(), [&] {
+    const double start = Now();
+    for (std::size_t i = 0; i < entries * 7 / 100; ++i) {
+      if (!core.engine().policy().order->Next(Level::kPressure)) std::abort();
+    }
+    ms = (Now() - start) * 1e3;
+  });
+  return ms;
+}
 
 Outcome OnePlan(std::size_t entries, const Case& what, const std::vector<Request>& stream) {
   const auto pressure = std::make_shared<OnePressure>(entries * kValueBytes);
@@ -124,7 +144,7 @@ Outcome OnePlan(std::size_t entries, const Case& what, const std::vector<Request
   }
   Outcome outcome;
   std::atomic<Phase> phase{Phase::kWarm};
-  if (!what.listed) {
+  if (what.way == Way::kSampled) {
     if (Status started = cache->Start(); !started) {
       std::fprintf(stderr, "starting the sampler: %s\n", started.error().message.c_str());
       std::exit(1);
@@ -135,7 +155,9 @@ Outcome OnePlan(std::size_t entries, const Case& what, const std::vector<Request
   phase.store(Phase::kQuiet);
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   phase.store(Phase::kPlan);
-  if (what.listed) {
+  if (what.way == Way::kDecided) {
+    outcome.plan_ms = Decide(*cache, entries);
+  } else if (what.way == Way::kListed) {
     const double start = Now();
     static_cast<void>(cache->Apply(kPressure));
     outcome.plan_ms = (Now() - start) * 1e3;
@@ -159,7 +181,12 @@ void MeasurePlans(const Settings& settings, Report* report) {
                             entries, kPressure, repeats),
                 {"entries", "plan ms", "(best)", "left", "get p50 ns", "p99 ns", "p99.9 us",
                  "max us", "quiet p99.9 us", "quiet max us"});
-  for (const Case what : {Case{false, false}, {true, false}, {false, true}, {true, true}}) {
+  for (const Case what : {Case{false, Way::kDecided},
+                          {true, Way::kDecided},
+                          {false, Way::kSampled},
+                          {true, Way::kSampled},
+                          {false, Way::kListed},
+                          {true, Way::kListed}}) {
     std::vector<double> ms, p50, p99, p999, most, quiet999, quiet_most;
     std::size_t left = 0;
     for (int i = 0; i < repeats; ++i) {
