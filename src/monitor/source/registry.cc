@@ -76,13 +76,18 @@ Result<Found> Choose(const Sighting& sighting, std::string_view kind, std::strin
         (one.device == device || one.uuid == device || (!pci.empty() && one.device == pci))) {
       return one;
     }
-    there.push_back(one.uuid.empty() ? one.device : fmt::format("{} ({})", one.device, one.uuid));
+    there.push_back(one.uuid.empty() || one.uuid == one.device
+                        ? one.device
+                        : fmt::format("{} ({})", one.device, one.uuid));
   }
+  // What could not be looked at may be the one that is meant.
+  const std::string besides =
+      sighting.why_not.empty() ? std::string() : fmt::format("; besides: {}", sighting.why_not);
   return Error{Code::kUnavailable,
-               device.empty() ? fmt::format("{}: there are {} devices; name one: {}", kind,
-                                            found.size(), fmt::join(there, ", "))
-                              : fmt::format("{}: device '{}' is not there; there are: {}", kind,
-                                            Printable(device), fmt::join(there, ", "))};
+               device.empty() ? fmt::format("{}: there are {} devices; name one: {}{}", kind,
+                                            found.size(), fmt::join(there, ", "), besides)
+                              : fmt::format("{}: device '{}' is not there; there are: {}{}", kind,
+                                            Printable(device), fmt::join(there, ", "), besides)};
 }
 
 Result<Reading> Checked(const Reading& reading, std::string_view source) {
