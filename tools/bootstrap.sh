@@ -16,7 +16,7 @@ case ${1:-} in
   run) need=("${run[@]}") ;;
   test) need=("${run[@]}" "${tests[@]}") nice+=("${clang[@]}") ;;
   lint) need=("${run[@]}" "${tests[@]}" clang-19 clang-format-19 clang-tidy-19) ;;
-  coverage) need=("${run[@]}" "${tests[@]}" gcovr) ;;
+  coverage) need=("${run[@]}" "${tests[@]}") ;;
   bench) need=("${run[@]}" librocksdb-dev libbenchmark-dev) ;;
   *) echo "usage: tools/bootstrap.sh run|test|lint|coverage|bench" >&2 && exit 2 ;;
 esac
