@@ -170,8 +170,8 @@ class Rescuer : public Listener {
   Next OnReading(const Result<Reading>& reading) override {
     if (!reading) {
       source_->Hang(false);
-      // The stuck thread must have handed the source back by then.
-      std::this_thread::sleep_for(milliseconds(50));
+      // The stuck thread hands the source back.
+      std::this_thread::sleep_for(milliseconds(50));  // real world: another thread works meanwhile
     }
     return Listener::OnReading(reading);
   }
