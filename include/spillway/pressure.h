@@ -49,6 +49,10 @@ class SPILLWAY_API PressureSource {
   // a device that was lost and is back is found again.
   virtual Result<Reading> Read() = 0;
 
+  // A file descriptor that polls POLLPRI when it is worth reading at once; -1:
+  // there is none. It stays the same while the source lives.
+  virtual int wake_fd() const { return -1; }
+
   // Stable name, as shown in logs and stats ("card:demo", "nvml:0000:1b:00.0").
   virtual std::string_view name() const = 0;
 };

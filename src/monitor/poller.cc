@@ -1,5 +1,6 @@
 #include "monitor/poller.h"
 
+#include <poll.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPatience = std::chrono::seconds(1);
+constexpr int kListenMs = 500;  // Then a listener looks whether it is still wanted.
 constexpr Duration kShortestWatch = std::chrono::milliseconds(5);
 
 TimePoint Now() { return TimePoint(Clock::now().time_since_epoch()); }
@@ -59,6 +61,10 @@ class Poller::State : public std::enable_shared_from_this<State> {
     watched->due = Now();
     watched_.push_back(watched);
     EnsureThreads();
+    if (watched->source->wake_fd() >= 0) {
+      // Without a thread to be had it is read at its pace.
+      Spawn("spillway-wake", [watched](State& state) { state.Listen(watched); });
+    }
     changed_.notify_all();
     return watched;
   }
@@ -190,6 +196,25 @@ class Poller::State : public std::enable_shared_from_this<State> {
     // Whoever ends the watch waits for this, and so does the worker when it was
     // the watchdog that told.
     changed_.notify_all();
+  }
+
+  // --- sources that call ---
+
+  // Reads a source at once when its descriptor says so.
+  void Listen(const Entry& watched) {
+    for (;;) {
+      pollfd waiting{watched->source->wake_fd(), POLLPRI, 0};
+      const int said = poll(&waiting, 1, kListenMs);
+      Lock lock(mutex_);
+      if (watched->removed || (waiting.revents & (POLLERR | POLLNVAL)) != 0) return;
+      if (said <= 0) continue;
+      const TimePoint now = Now();
+      watched->due = std::min(watched->due, now);
+      changed_.notify_all();
+      lock.unlock();
+      // Real world: one that never falls silent is heard at a fast pace, no faster.
+      std::this_thread::sleep_for(watched->settings.pace.near);
+    }
   }
 
   // --- the watchdog ---

@@ -1,5 +1,8 @@
 #include "monitor/poller.h"
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -246,6 +249,42 @@ TEST(Poller, LooksAgainAtOnceAfterActing) {
   const auto watch = poller.Add(source, settings, &listener);
   // At its own pace the second reading would be minutes away.
   EXPECT_TRUE(listener.good.WaitFor(5));
+}
+
+// Has something to say when a test says so.
+class Calling : public PressureSource {
+ public:
+  Calling() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends_), 0); }
+  ~Calling() override {
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+  Result<Reading> Read() override {
+    char out_of_band = 0;
+    (void)!::recv(ends_[0], &out_of_band, 1, MSG_OOB | MSG_DONTWAIT);
+    return Reading{100, 100};
+  }
+  std::string_view name() const override { return "calling"; }
+  int wake_fd() const override { return ends_[0]; }
+  // False: this kernel's sockets can't.
+  bool Call() const { return ::send(ends_[1], "!", 1, MSG_OOB) == 1; }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+TEST(Poller, ReadsASourceThatCallsAtOnce) {
+  auto source = std::make_shared<Calling>();
+  Poller poller;
+  Listener listener;
+  Poller::Settings settings;
+  settings.pace.slowest = std::chrono::seconds(100);
+  const auto watch = poller.Add(source, settings, &listener);
+  ASSERT_TRUE(listener.good.WaitFor(1));
+  for (int call = 0; call < 3; ++call) {
+    if (!source->Call()) GTEST_SKIP() << "no out-of-band bytes on local sockets here";
+    EXPECT_TRUE(listener.good.WaitForMore(1)) << "its own pace would be minutes";
+  }
 }
 
 TEST(Poller, ManySourcesComeAndGo) {

@@ -11,6 +11,7 @@
 
 #include "base/host_memory.h"
 #include "base/printable.h"
+#include "monitor/psi.h"
 #include "monitor/source/kind.h"
 
 namespace spillway {
@@ -28,7 +29,15 @@ Scope ScopeOf(const MemoryBound& bound) {
 
 class HostSource final : public PressureSource {
  public:
-  explicit HostSource(Machine machine) : machine_(std::move(machine)) {}
+  explicit HostSource(Machine machine) : machine_(std::move(machine)) {
+    // Without one nothing is lost but time: readings come at their pace.
+    for (const std::string& file : PsiFiles(machine_)) {
+      Result<std::unique_ptr<PsiTrigger>> trigger = PsiTrigger::Open(file);
+      if (!trigger || (*trigger)->fd() < 0) continue;
+      stalls_ = std::move(*trigger);
+      break;
+    }
+  }
 
   // Groups are looked up each time: a process can be moved to another, and a
   // limit can come and go.
@@ -38,9 +47,11 @@ class HostSource final : public PressureSource {
     return Checked({bound->total, bound->free, {}, ScopeOf(*bound)}, name());
   }
   std::string_view name() const override { return "host"; }
+  int wake_fd() const override { return stalls_ != nullptr ? stalls_->fd() : -1; }
 
  private:
   const Machine machine_;
+  std::unique_ptr<PsiTrigger> stalls_;  // Null: the kernel tells nobody.
 };
 
 class HostSources final : public SourceKind {
