@@ -212,8 +212,8 @@ class Poller::State : public std::enable_shared_from_this<State> {
       watched->due = std::min(watched->due, now);
       changed_.notify_all();
       lock.unlock();
-      // Real world: one that never falls silent is heard at a fast pace, no faster.
-      std::this_thread::sleep_for(watched->settings.pace.near);
+      // One that never falls silent is heard at a fast pace, no faster.
+      std::this_thread::sleep_for(watched->settings.pace.near);  // real world: it calls for real
     }
   }
 
