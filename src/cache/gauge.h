@@ -45,8 +45,8 @@ class Gauge {
     const double taken = sample_ * static_cast<double>(total_) + static_cast<double>(ours) -
                          static_cast<double>(ours_at_sample_);
     // A source may lie about its total: never convert what Bytes can't hold.
-    if (taken <= 0) return total_;
     const double free = static_cast<double>(total_) - taken;
+    if (free >= static_cast<double>(total_)) return total_;  // Also by rounding.
     return free > 0 ? static_cast<Bytes>(free) : 0;
   }
   // `reserve` and what others would take within kHorizon at the rate they took

@@ -131,7 +131,7 @@ Bytes PressureModel::Free(Bytes ours) const {
   const auto total = static_cast<double>(total_);
   const double taken =
       sample_ * total + static_cast<double>(ours) - static_cast<double>(ours_then_);
-  if (taken <= 0) return total_;
+  if (total - taken >= total) return total_;
   return taken < total ? static_cast<Bytes>(total - taken) : 0;
 }
 
