@@ -37,6 +37,7 @@ Source Value::AsSource() const {
 }
 
 Bytes Value::FirstWrong(const std::byte* data) const {
+  if (size_ == 0) return 0;  // Nothing lies nowhere.
   if (std::memcmp(data, &name_, head()) != 0) return 0;
   const Bytes rest = size_ - head();
   if (std::memcmp(data + head(), rest_, rest) == 0) return size_;
