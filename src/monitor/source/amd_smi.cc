@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "monitor/source/driver_error.h"
 #include "monitor/source/smi.h"
 #include "monitor/source/symbols.h"
 
@@ -39,7 +38,9 @@ struct AmdSmi {
   std::function<void()> Stop() const {
     return [stop = shut_down] { stop(); };
   }
-  Error Failed(std::string_view call, int code) const;
+  Error Failed(std::string_view call, int code) const {
+    return SmiError(status_string, call, code);
+  }
   Result<std::vector<Id>> Devices() const;
   Status AddGpus(void* package, std::vector<Id>* gpus) const;
   Result<std::string> PciOf(Id id) const;
@@ -81,12 +82,6 @@ Status AmdSmi::Start() const {
   constexpr std::uint64_t kGpus = std::uint64_t{1} << 1;  // What to initialise.
   if (const int code = init(kGpus)) return Failed("amdsmi_init", code);
   return {};
-}
-
-Error AmdSmi::Failed(std::string_view call, int code) const {
-  const char* words = nullptr;
-  if (status_string != nullptr && status_string(code, &words) != 0) words = nullptr;
-  return DriverError(call, code, words);
 }
 
 // Lists are asked for twice: how many, and which.

@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "monitor/source/driver_error.h"
 #include "monitor/source/smi.h"
 #include "monitor/source/symbols.h"
 
@@ -40,7 +39,9 @@ struct RocmSmi {
   std::function<void()> Stop() const {
     return [stop = shut_down] { stop(); };
   }
-  Error Failed(std::string_view call, int code) const;
+  Error Failed(std::string_view call, int code) const {
+    return SmiError(status_string, call, code);
+  }
   Result<std::vector<Id>> Devices() const;
   Result<std::string> PciOf(Id id) const;
   void Describe(Id id, Found* found) const;
@@ -83,12 +84,6 @@ Status RocmSmi::Start() const {
   setenv("RSMI_MUTEX_THREAD_ONLY", "1", /*overwrite=*/0);
   if (const int code = init(0)) return Failed("rsmi_init", code);
   return {};
-}
-
-Error RocmSmi::Failed(std::string_view call, int code) const {
-  const char* words = nullptr;
-  if (status_string != nullptr && status_string(code, &words) != 0) words = nullptr;
-  return DriverError(call, code, words);
 }
 
 Result<std::vector<RocmSmi::Id>> RocmSmi::Devices() const {

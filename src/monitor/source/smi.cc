@@ -6,11 +6,19 @@
 
 #include <fmt/format.h>
 
+#include "monitor/source/driver_error.h"
+
 namespace spillway {
 
 std::string SmiPci(std::uint64_t domain, std::uint64_t low_bits) {
   return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, low_bits >> 8 & 0xff,
                      low_bits >> 3 & 0x1f, low_bits & 0x7);
+}
+
+Error SmiError(SmiWords* words_of, std::string_view call, int code) {
+  const char* words = nullptr;
+  if (words_of != nullptr && words_of(code, &words) != 0) words = nullptr;
+  return DriverError(call, code, words);
 }
 
 Result<Reading> SmiReading(Bytes total, Bytes used, Scope scope) {

@@ -5,7 +5,7 @@
 //   Id                       what a device is called inside the library
 //   kTotalCall, kUsageCall   the names of memory_total and memory_usage
 //   KeepsState(code)         whether library and Id are still good after it
-//   Failed(call, code)       the Error
+//   Failed(call, code)       the Error, by SmiError
 //   Devices(), PciOf(id), Describe(id, &found)
 #pragma once
 
@@ -26,6 +26,10 @@ namespace spillway {
 // "0000:1b:00.0" for a domain and the low 16 bits both libraries lay out alike:
 // bus in bits 8 to 15, device in 3 to 7, function in 0 to 2.
 std::string SmiPci(std::uint64_t domain, std::uint64_t low_bits);
+
+// A failed call, in the library's words if it has some for that code.
+using SmiWords = int(int code, const char** words);
+Error SmiError(SmiWords* words_of, std::string_view call, int code);
 
 // Unavailable when more is used than there is.
 Result<Reading> SmiReading(Bytes total, Bytes used, Scope scope);
