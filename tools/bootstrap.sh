@@ -10,11 +10,12 @@ run=(g++ cmake ninja-build pkg-config libfmt-dev libspdlog-dev libcli11-dev
      libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev)
 tests=(python3 libgtest-dev libgmock-dev librapidcheck-dev)
 clang=(clang-19 libclang-rt-19-dev clang-format-19)
+drivers=(librocm-smi64-1)  # To be looked through without a device.
 
 nice=(ccache)
 case ${1:-} in
   run) need=("${run[@]}") ;;
-  test) need=("${run[@]}" "${tests[@]}") nice+=("${clang[@]}") ;;
+  test) need=("${run[@]}" "${tests[@]}") nice+=("${clang[@]}" "${drivers[@]}") ;;
   lint) need=("${run[@]}" "${tests[@]}" clang-19 clang-format-19 clang-tidy-19) ;;
   coverage) need=("${run[@]}" "${tests[@]}") ;;
   bench) need=("${run[@]}" librocksdb-dev libbenchmark-dev) ;;
