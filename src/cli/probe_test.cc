@@ -3,12 +3,14 @@
 #include <stdlib.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/testing/run_command.h"
 #include "monitor/testing/fake_driver.h"
 #include "monitor/testing/file_tree.h"
 
@@ -18,6 +20,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using testing::Ran;
 
 class ProbeTest : public ::testing::Test {
  protected:
@@ -37,20 +40,8 @@ class ProbeTest : public ::testing::Test {
     set_.push_back(name);
   }
 
-  struct Ran {
-    int exit_code;
-    std::string out;
-    std::string err;
-  };
   static Ran Run(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), "probe");
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    ::testing::internal::CaptureStdout();
-    ::testing::internal::CaptureStderr();
-    const int exit_code = RunProbe(static_cast<int>(argv.size()), argv.data());
-    return {exit_code, ::testing::internal::GetCapturedStdout(),
-            ::testing::internal::GetCapturedStderr()};
+    return testing::RunCommand(RunProbe, "probe", std::move(arguments));
   }
 
   const testing::FileTree tree_;

@@ -1,11 +1,13 @@
 #include "cli/squeeze.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/testing/run_command.h"
 #include "device/cpu/card.h"
 #include "device/testing/scratch_run_dir.h"
 #include "spillway/units.h"
@@ -14,24 +16,14 @@ namespace spillway {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::Ran;
 
 class SqueezeTest : public ::testing::Test {
  protected:
-  struct Ran {
-    int exit_code;
-    std::string out;
-    std::string err;
-  };
   static Ran Run(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), "squeeze");
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    ::testing::internal::CaptureStdout();
-    ::testing::internal::CaptureStderr();
-    const int exit_code = RunSqueeze(static_cast<int>(argv.size()), argv.data());
-    return {exit_code, ::testing::internal::GetCapturedStdout(),
-            ::testing::internal::GetCapturedStderr()};
+    return testing::RunCommand(RunSqueeze, "squeeze", std::move(arguments));
   }
+
   testing::ScratchRunDir run_dir_;
 };
 

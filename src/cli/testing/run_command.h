@@ -1,0 +1,34 @@
+// Runs a command as main.cc would, in the test's own process, and keeps what it
+// said.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace spillway::testing {
+
+struct Ran {
+  int exit_code;
+  std::string out;
+  std::string err;
+};
+
+// `name` is what the command sees as argv[0].
+inline Ran RunCommand(int (*command)(int argc, char** argv), std::string_view name,
+                      std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), std::string(name));
+  std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  const int exit_code = command(static_cast<int>(arguments.size()), argv.data());
+  return {exit_code, ::testing::internal::GetCapturedStdout(),
+          ::testing::internal::GetCapturedStderr()};
+}
+
+}  // namespace spillway::testing
