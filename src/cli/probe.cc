@@ -42,7 +42,8 @@ double Microseconds(Duration duration) {
 void PrintRow(const ProbeRow& row) {
   fmt::print("{:<10} {:<14} ", row.kind, DeviceName(row));
   if (!row.reading) {
-    fmt::print("{:<8} {}\n", row.found ? "no value" : "absent", row.why_not);
+    const char* state = row.found ? "no value" : row.named_by_user ? "on call" : "absent";
+    fmt::print("{:<8} {}\n", state, row.why_not);
     return;
   }
   const Reading& reading = *row.reading;
@@ -78,6 +79,7 @@ void PrintChoice(const std::vector<ProbeRow>& rows) {
 nlohmann::json ToJson(const ProbeRow& row) {
   nlohmann::json json = {{"kind", row.kind}, {"what", row.what}};
   json["present"] = row.found.has_value();
+  json["named_by_user"] = row.named_by_user;
   if (row.found) {
     json["device"] = row.found->device;
     json["scope"] = Name(row.found->scope);

@@ -59,6 +59,9 @@ TEST_F(ProbeTest, OnAMachineWithNothingItSaysSoAndWhatIsUsed) {
   for (const char* kind : {"nvml", "cuda", "amd-sysfs", "amd-smi", "rocm-smi"}) {
     EXPECT_THAT(ran.out, ContainsRegex(std::string(kind) + " +- +absent +[^ ]")) << kind;
   }
+  for (const char* kind : {"disk", "file", "fixed"}) {  // Nobody can lack those.
+    EXPECT_THAT(ran.out, ContainsRegex(std::string(kind) + " +- +on call +needs a ")) << kind;
+  }
   EXPECT_THAT(ran.out, AllOf(HasSubstr("no GPU can be sensed here"), HasSubstr("us a call"),
                              HasSubstr("a cache opened without settings uses device \"cpu\"")));
 }
@@ -92,6 +95,11 @@ TEST_F(ProbeTest, JsonSaysTheSame) {
   EXPECT_FALSE(first.contains("pressure"));
   EXPECT_THAT(first["why_not"].get<std::string>(), HasSubstr("15"));
   EXPECT_TRUE(json["chosen"].empty());
+  for (const nlohmann::json& source : json["sources"]) {
+    const std::string kind = source["kind"];
+    const bool named_by_user = kind == "disk" || kind == "file" || kind == "fixed";
+    EXPECT_EQ(source["named_by_user"], named_by_user) << kind;
+  }
 }
 
 TEST_F(ProbeTest, WatchesWithALinePerDevice) {

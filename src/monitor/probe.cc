@@ -69,10 +69,12 @@ std::vector<ProbeRow> ProbeSources(const Machine& machine, const ProbeOptions& o
     ProbeRow row;
     row.kind = kind->name();
     row.what = kind->what();
+    row.for_gpus = kind->for_gpus();
     const std::optional<Sighting> sighting =
         RunBounded(options.within, [kind, machine] { return kind->Look(machine); });
     if (!sighting || sighting->found.empty()) {
       row.why_not = sighting ? sighting->why_not : Late(options);
+      row.named_by_user = sighting && sighting->named_by_user;
       rows.push_back(std::move(row));
       continue;
     }
@@ -90,11 +92,9 @@ std::vector<ProbeRow> ProbeSources(const Machine& machine, const ProbeOptions& o
 std::vector<const ProbeRow*> ChosenRows(const std::vector<ProbeRow>& rows) {
   std::vector<const ProbeRow*> chosen;
   for (const ProbeRow& row : rows) {
-    if (!row.found || !row.reading || row.kind == "cuda") continue;
-    const Scope scope = row.found->scope;
-    if (scope != Scope::kCard && scope != Scope::kInstance && scope != Scope::kPartition) continue;
+    if (!row.for_gpus || !row.reading) continue;
     const bool taken = std::any_of(chosen.begin(), chosen.end(), [&](const ProbeRow* other) {
-      return other->found->device == row.found->device && other->found->scope == scope;
+      return other->found->device == row.found->device;
     });
     if (!taken) chosen.push_back(&row);
   }

@@ -20,6 +20,8 @@ struct ProbeRow {
   std::optional<Reading> reading;
   Duration cost{};      // Median of several calls; 0 without a reading.
   std::string why_not;  // Why there is nothing, or no reading.
+  bool named_by_user = false;
+  bool for_gpus = false;
 };
 
 struct ProbeOptions {

@@ -203,6 +203,7 @@ class AmdSysfsSource final : public PressureSource {
 
 class AmdSysfsSources final : public SourceKind {
  public:
+  bool for_gpus() const override { return true; }
   std::string_view name() const override { return kName; }
   std::string_view what() const override { return "AMD's driver in /sys"; }
 

@@ -166,6 +166,7 @@ Result<Found> Describe(const Cuda& cuda, int device) {
 
 class Kind : public DriverKind {
  public:
+  bool for_gpus() const override { return false; }  // Its context takes memory.
   std::string_view name() const override { return "cuda"; }
   std::string_view what() const override {
     return "NVIDIA's compute driver (holds a context, which costs memory of the card)";

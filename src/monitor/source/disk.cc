@@ -35,7 +35,9 @@ class DiskSources final : public SourceKind {
   std::string_view name() const override { return "disk"; }
   std::string_view what() const override { return "the file system under a path"; }
 
-  Sighting Look(const Machine&) const override { return {{}, "needs a path: disk:/var/cache"}; }
+  Sighting Look(const Machine&) const override {
+    return {.why_not = "needs a path: disk:/var/cache", .named_by_user = true};
+  }
 
   Result<std::shared_ptr<PressureSource>> Open(const Machine& machine,
                                                std::string_view device) const override {

@@ -23,6 +23,7 @@ class DriverDevice {
 
 class DriverKind : public SourceKind {
  public:
+  bool for_gpus() const override { return true; }
   Sighting Look(const Machine& machine) const final;
   Result<std::shared_ptr<PressureSource>> Open(const Machine& machine,
                                                std::string_view device) const final;

@@ -106,7 +106,7 @@ class FileSources final : public SourceKind {
   std::string_view what() const override { return "what somebody writes into a file"; }
 
   Sighting Look(const Machine&) const override {
-    return {{}, "needs a path: file:/run/spillway/pressure"};
+    return {.why_not = "needs a path: file:/run/spillway/pressure", .named_by_user = true};
   }
 
   Result<std::shared_ptr<PressureSource>> Open(const Machine& machine,

@@ -28,7 +28,9 @@ class FixedSources final : public SourceKind {
   std::string_view name() const override { return "fixed"; }
   std::string_view what() const override { return "a pressure that never changes"; }
 
-  Sighting Look(const Machine&) const override { return {{}, "needs a share: fixed:0.5"}; }
+  Sighting Look(const Machine&) const override {
+    return {.why_not = "needs a share: fixed:0.5", .named_by_user = true};
+  }
 
   Result<std::shared_ptr<PressureSource>> Open(const Machine&,
                                                std::string_view device) const override {

@@ -61,11 +61,11 @@ class HostSources final : public SourceKind {
 
   Sighting Look(const Machine& machine) const override {
     const Result<MemoryBound> bound = Bound(machine);
-    if (!bound) return {{}, bound.error().message};
+    if (!bound) return {.why_not = bound.error().message};
     Found found;
     found.label = bound->cgroup.empty() ? "host memory" : "cgroup " + Printable(bound->cgroup);
     found.scope = ScopeOf(*bound);
-    return {{found}, {}};
+    return {.found = {found}};
   }
 
   Result<std::shared_ptr<PressureSource>> Open(const Machine& machine,

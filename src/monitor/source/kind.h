@@ -26,8 +26,10 @@ struct Found {
 };
 
 struct Sighting {
-  std::vector<Found> found;
-  std::string why_not;  // When nothing was found, or not all could be looked at.
+  std::vector<Found> found = {};
+  std::string why_not = {};  // When nothing was found, or not all could be looked at.
+  // There is nothing to find: it is whatever its user names.
+  bool named_by_user = false;
 };
 
 class SourceKind {
@@ -35,6 +37,9 @@ class SourceKind {
   virtual ~SourceKind() = default;
   virtual std::string_view name() const = 0;  // "nvml"
   virtual std::string_view what() const = 0;  // For help: "NVIDIA's management library"
+  // Whether a cache chooses it by itself for a GPU: it reads one, and takes no
+  // memory of it for that.
+  virtual bool for_gpus() const { return false; }
   // May be slow or hang, as drivers do: call it on a thread that can be left.
   virtual Sighting Look(const Machine& machine) const = 0;
   // `device` as in Found; empty: the only one, and an error when there are
