@@ -54,8 +54,8 @@ struct Options {
   // reading older than three periods is UNKNOWN.
   Duration sample_period = std::chrono::milliseconds(50);
   // Where pressure comes from: "auto" (the device's own source), or one by
-  // name: "nvml", "nvml:0000:1b:00.0", "host", "disk:/path", "file:/path",
-  // "fixed:0.5"; `spillway probe` lists what this machine offers.
+  // name: "nvml", "nvml:0000:1b:00.0", "card:NAME", "host", "disk:/path",
+  // "file:/path", "fixed:0.5"; `spillway probe` lists what this machine offers.
   std::string pressure_source = "auto";
 
   // --- what may leave ---

@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/testing/run_command.h"
+#include "device/cpu/card.h"
+#include "device/testing/scratch_run_dir.h"
 #include "monitor/testing/fake_driver.h"
 #include "monitor/testing/file_tree.h"
 
@@ -44,6 +46,7 @@ class ProbeTest : public ::testing::Test {
     return testing::RunCommand(RunProbe, "probe", std::move(arguments));
   }
 
+  const testing::ScratchRunDir run_dir_;
   const testing::FileTree tree_;
   std::vector<std::string> set_;
 };
@@ -56,7 +59,7 @@ constexpr const char* kTwoCards =
 TEST_F(ProbeTest, OnAMachineWithNothingItSaysSoAndWhatIsUsed) {
   const Ran ran = Run({});
   EXPECT_EQ(ran.exit_code, 0);
-  for (const char* kind : {"nvml", "cuda", "amd-sysfs", "amd-smi", "rocm-smi"}) {
+  for (const char* kind : {"nvml", "cuda", "amd-sysfs", "amd-smi", "rocm-smi", "card"}) {
     EXPECT_THAT(ran.out, ContainsRegex(std::string(kind) + " +- +absent +[^ ]")) << kind;
   }
   for (const char* kind : {"disk", "file", "fixed"}) {  // Nobody can lack those.
@@ -80,6 +83,15 @@ TEST_F(ProbeTest, ListsEveryDeviceAndChoosesASourceForEach) {
                     HasSubstr("GPU 0000:1b:00.0: pressure_source = \"nvml:0000:1b:00.0\""),
                     HasSubstr("GPU 0000:c3:00.0: pressure_source = \"nvml:0000:c3:00.0\"")));
   EXPECT_EQ(cuda.users(), 0) << "a context was left behind";
+}
+
+TEST_F(ProbeTest, ListsTheCardsOfTheRunDirectoryAndChoosesNone) {
+  const auto card = Card::Open({.name = "demo", .total = 8 * kMiB}).value();
+  ASSERT_TRUE(card->Take(6 * kMiB));
+  const Ran ran = Run({});
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_THAT(ran.out, AllOf(ContainsRegex("card +demo +card +2 MiB free of 8 MiB, pressure 0.750"),
+                             HasSubstr("no GPU can be sensed here")));
 }
 
 TEST_F(ProbeTest, JsonSaysTheSame) {

@@ -150,7 +150,7 @@ Reading Card::Read() {
       ledger_->TryReap();
     }
   }
-  return {.total = ledger_->total(), .free = ledger_->Free()};
+  return {.total = ledger_->total(), .free = ledger_->Free(), .scope = Scope::kCard};
 }
 
 }  // namespace spillway

@@ -17,7 +17,7 @@ namespace spillway {
 
 // Something a source of a kind could read.
 struct Found {
-  // How it is asked for: a PCI id "0000:1b:00.0", a UUID ("MIG-..."), a path;
+  // How it is asked for: a PCI id "0000:1b:00.0", a UUID ("MIG-..."), a name;
   // empty where there is only one.
   std::string device;
   std::string uuid;   // Empty: not known.
@@ -51,7 +51,7 @@ class SourceKind {
 // In the order in which they are preferred for one device.
 std::span<const SourceKind* const> SourceKinds();
 
-// "nvml", "nvml:0000:1b:00.0", "nvml:GPU-...", "host", "disk:/var/cache",
+// "nvml", "nvml:0000:1b:00.0", "nvml:GPU-...", "card:demo", "host", "disk:/var/cache",
 // "file:/run/pressure", "fixed:0.5". InvalidArgument for a kind that is not
 // known, Unavailable for a device that is not there.
 Result<std::shared_ptr<PressureSource>> OpenSource(std::string_view spec, const Machine& machine);
@@ -73,6 +73,7 @@ const SourceKind& CudaKind();
 const SourceKind& AmdSysfsKind();
 const SourceKind& AmdSmiKind();
 const SourceKind& RocmSmiKind();
+const SourceKind& CardKind();
 const SourceKind& HostKind();
 const SourceKind& DiskKind();
 const SourceKind& FileKind();

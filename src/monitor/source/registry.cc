@@ -18,9 +18,9 @@ int Byte(char letter) { return static_cast<unsigned char>(letter); }
 }  // namespace
 
 std::span<const SourceKind* const> SourceKinds() {
-  static const std::array<const SourceKind*, 9> kKinds = {
-      &NvmlKind(), &CudaKind(), &AmdSysfsKind(), &AmdSmiKind(), &RocmSmiKind(),
-      &HostKind(), &DiskKind(), &FileKind(),     &FixedKind()};
+  static const std::array kKinds = {&NvmlKind(),    &CudaKind(), &AmdSysfsKind(), &AmdSmiKind(),
+                                    &RocmSmiKind(), &CardKind(), &HostKind(),     &DiskKind(),
+                                    &FileKind(),    &FixedKind()};
   return kKinds;
 }
 
