@@ -185,10 +185,12 @@ int RunProbe(int argc, char** argv) {
   bool watch = false;
   std::string every = "1s";
   std::string how_long;
-  app.add_flag("--json", json, "everything, for programs");
-  app.add_flag("--watch", watch, "a live line per device, until interrupted");
-  app.add_option("--every", every, "with --watch: time between two lines")->capture_default_str();
-  app.add_option("--for", how_long, "with --watch: end after this time");
+  CLI::Option* live = app.add_flag("--watch", watch, "a live line per device, until interrupted");
+  app.add_flag("--json", json, "everything, for programs")->excludes(live);
+  app.add_option("--every", every, "with --watch: time between two lines")
+      ->capture_default_str()
+      ->needs(live);
+  app.add_option("--for", how_long, "with --watch: end after this time")->needs(live);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -207,7 +209,6 @@ int RunProbe(int argc, char** argv) {
     if (!parsed) return bad("--for: " + parsed.error().message);
     duration = *parsed;
   }
-  if (json && watch) return bad("--json and --watch do not go together");
 
   const Machine machine = Machine::FromEnvironment();
   const std::vector<ProbeRow> rows = ProbeSources(machine, {});

@@ -46,6 +46,14 @@ class ProbeTest : public ::testing::Test {
     return testing::RunCommand(RunProbe, "probe", std::move(arguments));
   }
 
+  // The first line it says when it will not.
+  static std::string Refused(std::vector<std::string> arguments) {
+    const Ran ran = Run(std::move(arguments));
+    EXPECT_EQ(ran.exit_code, 2);
+    EXPECT_EQ(ran.out, "");
+    return ran.err.substr(0, ran.err.find('\n'));
+  }
+
   const testing::ScratchRunDir run_dir_;
   const testing::FileTree tree_;
   std::vector<std::string> set_;
@@ -125,12 +133,18 @@ TEST_F(ProbeTest, WatchesWithALinePerDevice) {
 }
 
 TEST_F(ProbeTest, WrongArgumentsAreNamed) {
-  EXPECT_EQ(Run({"--every", "soon"}).exit_code, 2);
-  EXPECT_THAT(Run({"--every", "soon"}).err, HasSubstr("--every"));
-  EXPECT_THAT(Run({"--watch", "--every", "1ms"}).err, HasSubstr("at least 10ms"));
-  EXPECT_THAT(Run({"--watch", "--json"}).err, HasSubstr("do not go together"));
-  EXPECT_EQ(Run({"--for", "ever", "--watch"}).exit_code, 2);
-  EXPECT_EQ(Run({"--nonsense"}).exit_code, 2);
+  EXPECT_EQ(Refused({"--watch", "--every", "1ms"}), "spillway probe: --every: at least 10ms");
+  EXPECT_THAT(Refused({"--watch", "--every", "soon"}), HasSubstr("--every: \"soon\" is not"));
+  EXPECT_THAT(Refused({"--watch", "--for", "ever"}), HasSubstr("--for: \"ever\" is not"));
+  EXPECT_THAT(Refused({"--nonsense"}), HasSubstr("--nonsense"));
+}
+
+TEST_F(ProbeTest, FlagsThatMakeNoSenseTogetherAreNamed) {
+  EXPECT_EQ(Refused({"--every", "1s"}), "--every requires --watch");
+  EXPECT_EQ(Refused({"--for", "1s"}), "--for requires --watch");
+  EXPECT_EQ(Refused({"--json", "--every", "1s"}), "--every requires --watch");
+  EXPECT_EQ(Refused({"--watch", "--json"}), "--watch excludes --json");
+  EXPECT_EQ(Refused({"--json", "--watch"}), "--watch excludes --json");
 }
 
 }  // namespace
