@@ -1,4 +1,5 @@
 // spillway: one program, a command each.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <span>
@@ -6,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "base/nearest.h"
+#include "base/printable.h"
 #include "cli/demo.h"
 #include "cli/probe.h"
 #include "cli/simulate.h"
@@ -58,7 +61,10 @@ int main(int argc, char** argv) {
   if (name.empty()) {
     fmt::print(stderr, "spillway: no command given\n\n");
   } else {
-    fmt::print(stderr, "spillway: '{}' is not a command\n\n", name);
+    std::array<std::string_view, kCommands.size()> names;
+    std::ranges::transform(kCommands, names.begin(), &Command::name);
+    fmt::print(stderr, "spillway: '{}' is not a command{}\n\n", spillway::Printable(name),
+               spillway::DidYouMean(name, names));
   }
   PrintHelp(stderr);
   return 2;
