@@ -45,8 +45,8 @@ class SPILLWAY_API PressureSource {
 
   // Called from the monitor's threads and from Apply, by one of them at a time
   // for each source. May be slow, may never return; the engine never waits for
-  // it while it holds anything. After an error the next call starts afresh:
-  // a device that was lost and is back is found again.
+  // it while it holds anything. Must not throw. After an error the next call
+  // starts afresh: a device that was lost and is back is found again.
   virtual Result<Reading> Read() = 0;
 
   // A file descriptor that polls POLLPRI when it is worth reading at once; -1:
