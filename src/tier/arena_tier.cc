@@ -93,16 +93,26 @@ std::byte* ArenaTier::Count(Bytes at, Bytes bytes) {
   return arena_->base() + at;
 }
 
-void ArenaTier::Free(std::byte* block, Bytes bytes) {
+void ArenaTier::Free(std::byte* block, Bytes bytes, bool backed) {
   if (bytes == 0) return;
   assert(block >= arena_->base() && block < arena_->base() + arena_->range());
   assert(allocated() >= bytes);
   const auto at = static_cast<Bytes>(block - arena_->base());
   allocated_.store(allocated() - bytes, std::memory_order_relaxed);
   if (bytes <= small_block_max_) {
-    slabs_.Free(SizeClassOf(bytes), at);
+    slabs_.Free(SizeClassOf(bytes), at, backed);
   } else {
-    arena_->Give(at, RoundUp(bytes, granule_));
+    arena_->Give(at, RoundUp(bytes, granule_), backed);
+  }
+}
+
+void ArenaTier::SetBacked(std::byte* block, Bytes bytes, bool backed) {
+  if (bytes == 0) return;
+  const auto at = static_cast<Bytes>(block - arena_->base());
+  if (bytes <= small_block_max_) {
+    slabs_.SetBacked(SizeClassOf(bytes), at, backed);
+  } else {
+    arena_->SetBacked(at, RoundUp(bytes, granule_), backed);
   }
 }
 

@@ -43,11 +43,14 @@ class ArenaTier final : public Tier {
 
   // Tens of nanoseconds for small blocks. TooLarge beyond capacity().
   Result<std::byte*> Allocate(Bytes bytes) override;
-  void Free(std::byte* block, Bytes bytes) override;
+  void Free(std::byte* block, Bytes bytes, bool backed = false) override;
   void PrefetchFree(const std::byte* block, Bytes bytes) const override;
+
+  void SetBacked(std::byte* block, Bytes bytes, bool backed) override;
 
   Bytes allocated() const override { return allocated_.load(std::memory_order_relaxed); }
   Bytes held() const override { return arena_->held(); }
+  Bytes clean() const override { return arena_->clean(); }
 
   void Write(std::byte* block, const Source& source) override { device_->CopyIn(block, source); }
   void Read(const std::byte* block, Bytes bytes, const Sink& sink) const override {

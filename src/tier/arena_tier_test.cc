@@ -18,6 +18,7 @@ struct FakeWorld {
       : device({.total = capacity, .chunk_bytes = chunk_bytes}),
         arena(ArenaTier::Open(&device, {.capacity = capacity, .keep_one_empty = false}).value()) {}
   Tier& tier() { return *arena; }
+  Bytes chunk_bytes() const { return device.chunk_bytes(); }
   FakeDevice device;
   std::unique_ptr<ArenaTier> arena;
 };
@@ -32,6 +33,7 @@ struct CpuWorld {
         arena(ArenaTier::Open(device.get(), {.capacity = capacity, .keep_one_empty = false})
                   .value()) {}
   Tier& tier() { return *arena; }
+  Bytes chunk_bytes() const { return device->chunk_bytes(); }
   std::unique_ptr<CpuDevice> device;
   std::unique_ptr<ArenaTier> arena;
 };
@@ -261,6 +263,20 @@ TEST_F(KeepingArenaTierTest, OneEntryThatComesAndGoesMapsOnce) {
   EXPECT_EQ(tier_->held(), kChunk);
   for (int i = 0; i < 100; ++i) tier_->Free(Allocate(kChunk), kChunk);
   EXPECT_EQ(device_.counts().maps, 1U);
+}
+
+TEST_F(KeepingArenaTierTest, TheSpareIsNotCleanButFree) {
+  std::byte* one = Allocate(kChunk);
+  tier_->SetBacked(one, kChunk, true);
+  EXPECT_EQ(tier_->clean(), kChunk);
+  tier_->Free(one, kChunk, true);
+  EXPECT_EQ(tier_->held(), kChunk);
+  EXPECT_EQ(tier_->clean(), 0U);
+  std::byte* two = Allocate(kChunk);
+  EXPECT_EQ(tier_->clean(), 0U);
+  tier_->SetBacked(two, kChunk, true);
+  EXPECT_EQ(tier_->clean(), kChunk);
+  tier_->Free(two, kChunk, true);
 }
 
 TEST_F(KeepingArenaTierTest, NeverMoreThanOneIsKept) {

@@ -1,5 +1,6 @@
 #include "tier/chunk_arena.h"
 
+#include <bit>
 #include <cassert>
 
 #include <fmt/format.h>
@@ -28,12 +29,14 @@ ChunkArena::ChunkArena(Device* device, const ChunkArenaOptions& options, std::by
     : device_(device),
       options_(options),
       chunk_bytes_(device->chunk_bytes()),
+      chunk_shift_(std::countr_zero(chunk_bytes_)),
       base_(base),
       range_(range),
       full_message_(fmt::format("the tier's {} on {} are in use", FormatBytes(options.held_max),
                                 device->name())),
       extents_(range, device->chunk_bytes(), options.granule),
-      mapped_(range / device->chunk_bytes()) {}
+      mapped_(range / device->chunk_bytes()),
+      unbacked_(range / device->chunk_bytes()) {}
 
 ChunkArena::~ChunkArena() {
   for (std::size_t chunk = 0; chunk < mapped_.size(); ++chunk) {
@@ -53,6 +56,7 @@ Result<Bytes> ChunkArena::Take(Bytes bytes, Bytes align) {
     if (mapped) {
       if (spare_ && place->fresh.Contains(*spare_)) spare_.reset();
       extents_.Take(place->at, bytes);
+      CountTaken(ChunksOf(place->at, bytes), place->fresh);
       return place->at;
     }
     // The spare is the first to go when memory is short.
@@ -60,8 +64,9 @@ Result<Bytes> ChunkArena::Take(Bytes bytes, Bytes align) {
   }
 }
 
-void ChunkArena::Give(Bytes at, Bytes bytes) {
+void ChunkArena::Give(Bytes at, Bytes bytes, bool backed) {
   const ChunkRun emptied = extents_.Give(at, bytes);
+  CountGiven(ChunksOf(at, bytes), emptied, backed);
   if (MutantOn(Mutant::kChunkLeak)) return;
   for (std::size_t chunk = emptied.first; chunk < emptied.end(); ++chunk) {
     if (options_.keep_one_empty && !spare_) {
@@ -70,6 +75,49 @@ void ChunkArena::Give(Bytes at, Bytes bytes) {
       Unmap(chunk);
     }
   }
+}
+
+// Chunks that had blocks in them may have been clean; fresh ones were not.
+void ChunkArena::CountTaken(ChunkRun chunks, ChunkRun fresh) {
+  std::ptrdiff_t cleaned = 0;
+  for (std::size_t chunk = chunks.first; chunk < chunks.end(); ++chunk) {
+    if (unbacked_[chunk]++ == 0 && !fresh.Contains(chunk)) --cleaned;
+  }
+  AddClean(cleaned);
+}
+
+void ChunkArena::CountGiven(ChunkRun chunks, ChunkRun emptied, bool backed) {
+  std::ptrdiff_t cleaned = 0;
+  for (std::size_t chunk = chunks.first; chunk < chunks.end(); ++chunk) {
+    if (unbacked_[chunk] == 0) --cleaned;
+    if (!backed) --unbacked_[chunk];
+    if (unbacked_[chunk] == 0 && !emptied.Contains(chunk)) ++cleaned;
+  }
+  AddClean(cleaned);
+}
+
+void ChunkArena::SetBacked(Bytes at, Bytes bytes, bool backed) {
+  const ChunkRun chunks = ChunksOf(at, bytes);
+  std::ptrdiff_t cleaned = 0;
+  for (std::size_t chunk = chunks.first; chunk < chunks.end(); ++chunk) {
+    if (backed) {
+      assert(unbacked_[chunk] > 0);
+      if (--unbacked_[chunk] == 0) ++cleaned;
+    } else if (unbacked_[chunk]++ == 0) {
+      --cleaned;
+    }
+  }
+  AddClean(cleaned);
+}
+
+ChunkRun ChunkArena::ChunksOf(Bytes at, Bytes bytes) const {
+  const std::size_t first = at >> chunk_shift_;
+  return {first, ((at + bytes - 1) >> chunk_shift_) + 1 - first};
+}
+
+void ChunkArena::AddClean(std::ptrdiff_t chunks) {
+  if (chunks == 0) return;
+  clean_.store(clean() + static_cast<Bytes>(chunks) * chunk_bytes_, std::memory_order_relaxed);
 }
 
 Status ChunkArena::MapAll(ChunkRun chunks) {

@@ -68,11 +68,23 @@ Status SlabPool::Grow(std::size_t size_class) {
   return {};
 }
 
-void SlabPool::Return(SizeClass& in, Slab* slab) {
+void SlabPool::SetBacked(std::size_t size_class, Bytes at, bool backed) {
+  const SizeClass& in = classes_[size_class];
+  const Bytes begin = at & ~(in.slab_bytes - 1);
+  Slab* const slab = At(begin);
+  assert(slab != nullptr && slab->begin == begin);
+  assert(backed ? slab->used > slab->backed : slab->backed > 0);
+  const bool was = slab->backed == slab->used;
+  slab->backed = static_cast<std::uint16_t>(backed ? slab->backed + 1 : slab->backed - 1);
+  const bool is = slab->backed == slab->used;
+  if (was != is) arena_->SetBacked(begin, in.slab_bytes, is);
+}
+
+void SlabPool::Return(SizeClass& in, Slab* slab, bool backed) {
   Delist(in, slab);
   At(slab->begin) = nullptr;
   unused_.push_back(slab);
-  arena_->Give(slab->begin, in.slab_bytes);
+  arena_->Give(slab->begin, in.slab_bytes, backed);
 }
 
 }  // namespace spillway

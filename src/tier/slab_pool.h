@@ -9,6 +9,8 @@
 //    only when `others` is empty, `lowest` only when `second` is null.
 // 3. A slab begins at a multiple of its size: a block's address and size class
 //    say which slab it is in.
+// 4. To the arena a slab is backed while all its used slots are: a chunk's
+//    account changes with the first and the last of them, not with each block.
 #pragma once
 
 #include <array>
@@ -49,7 +51,8 @@ class SlabPool {
   Bytes TryAllocate(std::size_t size_class);
   // Adds a slab. NoMemory as from the arena.
   Status Grow(std::size_t size_class);
-  void Free(std::size_t size_class, Bytes at);
+  void Free(std::size_t size_class, Bytes at, bool backed);
+  void SetBacked(std::size_t size_class, Bytes at, bool backed);
   // Fetches what Free will touch.
   void PrefetchFree(std::size_t size_class, Bytes at) const;
 
@@ -62,6 +65,7 @@ class SlabPool {
     std::uint64_t free[kWords] = {};  // A bit per slot.
     Bytes begin = 0;
     std::uint32_t used = 0;
+    std::uint16_t backed = 0;          // Of the used slots.
     std::uint8_t words_with_free = 0;  // A bit per word of `free`.
     bool mutant_listed_twice = false;
   };
@@ -82,7 +86,7 @@ class SlabPool {
   // It has a free slot from now on; it has none any more, or goes.
   void Enlist(SizeClass& in, Slab* slab);
   void Delist(SizeClass& in, Slab* slab);
-  void Return(SizeClass& in, Slab* slab);
+  void Return(SizeClass& in, Slab* slab, bool backed);
 
   ChunkArena* const arena_;
   const Bytes chunk_bytes_;  // A power of two, as is the unit.
@@ -102,7 +106,10 @@ inline Bytes SlabPool::TryAllocate(std::size_t size_class) {
   const auto word = static_cast<std::size_t>(std::countr_zero(slab->words_with_free));
   const auto bit = static_cast<std::size_t>(std::countr_zero(slab->free[word]));
   const Bytes at = slab->begin + (word * 64 + bit) * in.block_bytes;
-  ++slab->used;
+  // A slab that Grow has just made is empty and counts as not backed already.
+  if (slab->used++ == slab->backed && slab->backed != 0) [[unlikely]] {
+    arena_->SetBacked(slab->begin, in.slab_bytes, false);
+  }
   if (MutantOn(Mutant::kDoubleFreeSlot) && slab->mutant_listed_twice) {
     slab->mutant_listed_twice = false;
     return at;
@@ -152,7 +159,7 @@ inline void SlabPool::PrefetchFree(std::size_t size_class, Bytes at) const {
   __builtin_prefetch(reinterpret_cast<const std::byte*>(slab) + sizeof(Slab) - 1, 1);
 }
 
-inline void SlabPool::Free(std::size_t size_class, Bytes at) {
+inline void SlabPool::Free(std::size_t size_class, Bytes at, bool backed) {
   SizeClass& in = classes_[size_class];
   const Bytes begin = at & ~(in.slab_bytes - 1);
   Slab* const slab = At(begin);
@@ -167,7 +174,15 @@ inline void SlabPool::Free(std::size_t size_class, Bytes at) {
   slab->free[word] |= bit;
   slab->words_with_free |= static_cast<std::uint8_t>(1U << word);
   if (was_full) Enlist(in, slab);
-  if (--slab->used == 0) Return(in, slab);
+  assert(backed ? slab->backed > 0 : slab->used > slab->backed);
+  slab->backed = static_cast<std::uint16_t>(slab->backed - backed);
+  if (--slab->used > slab->backed) [[likely]]
+    return;
+  if (slab->used == 0) {
+    Return(in, slab, backed);
+  } else if (!backed) {
+    arena_->SetBacked(begin, in.slab_bytes, true);
+  }
 }
 
 }  // namespace spillway

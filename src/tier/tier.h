@@ -1,6 +1,6 @@
 // A Tier is a place for bytes. It holds blocks and moves bytes; it never
-// chooses who stays. Allocate and Free are called on the engine's strand only,
-// Write and Read from any thread on blocks the caller holds.
+// chooses who stays. Allocate, Free and SetBacked are called on the engine's
+// strand only, Write and Read from any thread on blocks the caller holds.
 #pragma once
 
 #include <cstddef>
@@ -27,18 +27,27 @@ class Tier {
   // least that large. NoMemory when the device refuses; then nothing changed.
   virtual Result<std::byte*> Allocate(Bytes bytes) = 0;
   // Takes back what Allocate gave. Memory that no block needs any more is
-  // returned to the device before this returns.
-  virtual void Free(std::byte* block, Bytes bytes) = 0;
+  // returned to the device before this returns. `backed`: as SetBacked last
+  // said; tiers keep no note of each block.
+  virtual void Free(std::byte* block, Bytes bytes, bool backed = false) = 0;
   // A hint that Free of this block comes soon.
   virtual void PrefetchFree(const std::byte* block, Bytes bytes) const {
     static_cast<void>(block);
     static_cast<void>(bytes);
   }
 
+  // Says that a copy of the block lies in a lower tier, or no longer does. A
+  // fresh block is not backed. Only when it changes: tiers just count.
+  virtual void SetBacked(std::byte* block, Bytes bytes, bool backed) = 0;
+
   // Bytes of blocks allocated and not freed.
   virtual Bytes allocated() const = 0;
   // Physical memory taken from the device for them, slack included.
   virtual Bytes held() const = 0;
+  // The part of held() that could be given back at once, forgetting nothing:
+  // chunks with blocks in them, all of them backed. A chunk without blocks that
+  // is kept for the next one is not in here; it is free already, only ours.
+  virtual Bytes clean() const = 0;
 
   virtual void Write(std::byte* block, const Source& source) = 0;
   virtual void Read(const std::byte* block, Bytes bytes, const Sink& sink) const = 0;

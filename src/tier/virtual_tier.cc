@@ -36,12 +36,18 @@ Result<std::byte*> VirtualTier::Allocate(Bytes bytes) {
   return reinterpret_cast<std::byte*>(at);
 }
 
-void VirtualTier::Free(std::byte* block, Bytes bytes) {
+void VirtualTier::Free(std::byte* block, Bytes bytes, bool backed) {
   assert(reinterpret_cast<std::uintptr_t>(block) >= kFirstAddress);
   assert(reinterpret_cast<std::uintptr_t>(block) < next_);
   assert(allocated_ >= bytes);
-  (void)block;
+  if (backed) SetBacked(block, bytes, false);
   allocated_ -= bytes;
+  assert(backed_ <= allocated_);
+}
+
+void VirtualTier::SetBacked(std::byte*, Bytes bytes, bool backed) {
+  assert(backed ? allocated_ - backed_ >= bytes : backed_ >= bytes);
+  backed_ = backed ? backed_ + bytes : backed_ - bytes;
 }
 
 }  // namespace spillway

@@ -18,9 +18,12 @@ class VirtualTier final : public Tier {
   Bytes capacity() const override { return capacity_; }
   // NoMemory beyond the capacity.
   Result<std::byte*> Allocate(Bytes bytes) override;
-  void Free(std::byte* block, Bytes bytes) override;
+  void Free(std::byte* block, Bytes bytes, bool backed = false) override;
+  void SetBacked(std::byte* block, Bytes bytes, bool backed) override;
   Bytes allocated() const override { return allocated_; }
   Bytes held() const override { return allocated_; }
+  // Without chunks: exactly the bytes of backed blocks.
+  Bytes clean() const override { return backed_; }
 
   // Nothing is kept, and nothing written to the sink.
   void Write(std::byte*, const Source&) override {}
@@ -30,6 +33,7 @@ class VirtualTier final : public Tier {
   const std::string name_;
   const Bytes capacity_;
   std::atomic<Bytes> allocated_{0};  // Written on the strand, read anywhere.
+  std::atomic<Bytes> backed_{0};     // The same.
   std::uintptr_t next_;              // The strand's.
 };
 

@@ -12,6 +12,7 @@ struct VirtualWorld {
   static constexpr bool kKeepsBytes = false;
   explicit VirtualWorld(Bytes capacity) : virtual_tier(capacity) {}
   Tier& tier() { return virtual_tier; }
+  Bytes chunk_bytes() const { return 0; }
   VirtualTier virtual_tier;
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(Virtual, TierContract, VirtualWorld);

@@ -19,26 +19,46 @@ Result<std::byte*> SimTier::Allocate(Bytes bytes) {
     return block;
   }
   if (bytes == 0) return block;
-  const auto [at, fresh] = blocks_.emplace(*block, bytes);
+  const auto [at, fresh] = blocks_.emplace(*block, Block{bytes, false});
   const bool overlaps =
       !fresh || (std::next(at) != blocks_.end() && std::next(at)->first < *block + bytes) ||
-      (at != blocks_.begin() && std::prev(at)->first + std::prev(at)->second > *block);
+      (at != blocks_.begin() && std::prev(at)->first + std::prev(at)->second.bytes > *block);
   if (overlaps)
     verdict_->Fail(kOneOwner, fmt::format("a block of {} bytes was given to two owners", bytes));
   return block;
 }
 
-void SimTier::Free(std::byte* block, Bytes bytes) {
+void SimTier::Free(std::byte* block, Bytes bytes, bool backed) {
   if (bytes > 0) {
-    const auto found = blocks_.find(block);
-    if (found == blocks_.end() || found->second != bytes) {
-      verdict_->Fail(kOneOwner,
-                     fmt::format("a block of {} bytes was freed that nobody holds", bytes));
-      return;  // The tier would stop the program.
-    }
-    blocks_.erase(found);
+    if (Find(block, bytes, backed, "freed") == nullptr) return;
+    blocks_.erase(block);
   }
-  tier_->Free(block, bytes);
+  tier_->Free(block, bytes, backed);
+}
+
+void SimTier::SetBacked(std::byte* block, Bytes bytes, bool backed) {
+  if (bytes > 0) {
+    Block* const found = Find(block, bytes, !backed, backed ? "backed" : "no longer backed");
+    if (found == nullptr) return;
+    found->backed = backed;
+  }
+  tier_->SetBacked(block, bytes, backed);
+}
+
+// The tier would stop the program, or count on with wrong numbers.
+SimTier::Block* SimTier::Find(std::byte* block, Bytes bytes, bool backed, std::string_view done) {
+  const auto found = blocks_.find(block);
+  if (found == blocks_.end() || found->second.bytes != bytes) {
+    verdict_->Fail(kOneOwner,
+                   fmt::format("a block of {} bytes was {} that nobody holds", bytes, done));
+    return nullptr;
+  }
+  if (found->second.backed != backed) {
+    verdict_->Fail(kAccounting, fmt::format("a block of {} bytes was {} that was {}", bytes, done,
+                                            backed ? "not backed" : "backed"));
+    return nullptr;
+  }
+  return &found->second;
 }
 
 void SimTier::CheckMemory() const {
@@ -46,7 +66,8 @@ void SimTier::CheckMemory() const {
   const Bytes chunk = device_->chunk_bytes();
   Bytes needed = 0;
   std::uintptr_t counted = 0;  // Chunks below this one.
-  for (const auto& [block, bytes] : blocks_) {
+  for (const auto& [block, held] : blocks_) {
+    const Bytes bytes = held.bytes;
     const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(block) / chunk;
     const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(block) + bytes - 1) / chunk + 1;
     needed += (end - std::max(first, std::min(counted, end))) * chunk;
@@ -61,6 +82,29 @@ void SimTier::CheckMemory() const {
   if (mapped < needed || mapped > needed + spare) {
     verdict_->Fail(kOneOwner, fmt::format("{} bytes are mapped, blocks need {}", mapped, needed));
   }
+  if (tier_->clean() != CleanBytes()) {
+    verdict_->Fail(kAccounting,
+                   fmt::format("{} bytes count as clean, {} are", tier_->clean(), CleanBytes()));
+  }
+}
+
+Bytes SimTier::CleanBytes() const {
+  const Bytes chunk = device_->chunk_bytes();
+  Bytes clean = 0;
+  std::uintptr_t last = 0;  // The last chunk looked at; 0 is none of ours.
+  bool last_clean = false;
+  for (const auto& [block, held] : blocks_) {
+    const auto at = reinterpret_cast<std::uintptr_t>(block);
+    for (std::uintptr_t c = at / chunk; c <= (at + held.bytes - 1) / chunk; ++c) {
+      if (c != last) {
+        clean += last_clean ? chunk : 0;
+        last = c;
+        last_clean = true;
+      }
+      last_clean = last_clean && held.backed;
+    }
+  }
+  return clean + (last_clean ? chunk : 0);
 }
 
 }  // namespace spillway::sim

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string_view>
 
 #include "device/testing/fake_device.h"
 #include "sim/verdict.h"
@@ -20,9 +21,11 @@ class SimTier final : public Tier {
   std::string_view name() const override { return tier_->name(); }
   Bytes capacity() const override { return tier_->capacity(); }
   Result<std::byte*> Allocate(Bytes bytes) override;
-  void Free(std::byte* block, Bytes bytes) override;
+  void Free(std::byte* block, Bytes bytes, bool backed = false) override;
+  void SetBacked(std::byte* block, Bytes bytes, bool backed) override;
   Bytes allocated() const override { return tier_->allocated(); }
   Bytes held() const override { return tier_->held(); }
+  Bytes clean() const override { return tier_->clean(); }
   void Write(std::byte* block, const Source& source) override { tier_->Write(block, source); }
   void Read(const std::byte* block, Bytes bytes, const Sink& sink) const override {
     tier_->Read(block, bytes, sink);
@@ -32,14 +35,24 @@ class SimTier final : public Tier {
   void RefuseNext(std::uint64_t n) { refuse_ = n; }
   const std::uint64_t* refusals() const { return &refusals_; }
 
-  // That what is mapped is what blocks need, no more and no less.
+  // That what is mapped is what blocks need, no more and no less, and that
+  // what counts as clean is.
   void CheckMemory() const;
 
  private:
+  struct Block {
+    Bytes bytes = 0;
+    bool backed = false;
+  };
+
+  // Null, and the verdict is out, when nobody holds such a block.
+  Block* Find(std::byte* block, Bytes bytes, bool backed, std::string_view done);
+  Bytes CleanBytes() const;
+
   const std::unique_ptr<Tier> tier_;
   testing::FakeDevice* const device_;
   Verdict* const verdict_;
-  std::map<std::byte*, Bytes> blocks_;  // Without the empty ones.
+  std::map<std::byte*, Block> blocks_;  // Without the empty ones.
   std::uint64_t refuse_ = 0;
   std::uint64_t refusals_ = 0;
 };

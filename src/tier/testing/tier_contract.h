@@ -4,6 +4,7 @@
 //     static constexpr bool kKeepsBytes = true;  // Reads give what was written.
 //     explicit MyWorld(Bytes capacity);          // A multiple of 256 KiB.
 //     Tier& tier();
+//     Bytes chunk_bytes() const;                 // 0: memory comes by the byte.
 //   };
 //   INSTANTIATE_TYPED_TEST_SUITE_P(Mine, TierContract, MyWorld);
 #pragma once
@@ -191,9 +192,118 @@ TYPED_TEST_P(TierContract, HoldsWhateverComesAndGoes) {
   EXPECT_EQ(this->tier().held(), 0U);
 }
 
+TYPED_TEST_P(TierContract, AFreshBlockIsNotCleanAndABackedOneIs) {
+  Tier& tier = this->tier();
+  std::byte* const one = tier.Allocate(1000).value();
+  std::byte* const two = tier.Allocate(1000).value();
+  EXPECT_EQ(tier.clean(), 0U);
+  tier.SetBacked(one, 1000, true);
+  tier.SetBacked(two, 1000, true);
+  EXPECT_EQ(tier.clean(), tier.held());
+  tier.SetBacked(two, 1000, false);
+  EXPECT_LT(tier.clean(), tier.held());
+  tier.Free(two, 1000, false);
+  EXPECT_EQ(tier.clean(), tier.held());
+  tier.Free(one, 1000, true);
+  EXPECT_EQ(tier.clean(), 0U);
+  // The same place again is a fresh block.
+  std::byte* const again = tier.Allocate(1000).value();
+  EXPECT_EQ(tier.clean(), 0U);
+  tier.Free(again, 1000);
+  // Nothing is there of an empty block, to be backed or not.
+  std::byte* const empty = tier.Allocate(0).value();
+  tier.SetBacked(empty, 0, true);
+  EXPECT_EQ(tier.clean(), 0U);
+  tier.Free(empty, 0, true);
+}
+
+// A backed block covers chunks whole, and shares its first and its last.
+TYPED_TEST_P(TierContract, OneBlockThatIsNotBackedKeepsItsChunksFromBeingClean) {
+  if (this->world_.chunk_bytes() == 0) return;  // No chunks, nothing shared.
+  Tier& tier = this->tier();
+  const Bytes chunk = this->world_.chunk_bytes();
+  const Bytes large = 3 * chunk - chunk / 2;
+  std::byte* const one = tier.Allocate(large).value();
+  std::byte* const two = tier.Allocate(large).value();
+  ASSERT_EQ(tier.held(), 5 * chunk);
+  tier.SetBacked(one, large, true);
+  EXPECT_EQ(tier.clean(), 2 * chunk);
+  tier.SetBacked(two, large, true);
+  EXPECT_EQ(tier.clean(), 5 * chunk);
+  tier.SetBacked(one, large, false);
+  EXPECT_EQ(tier.clean(), 2 * chunk);
+  tier.Free(one, large, false);
+  EXPECT_EQ(tier.clean(), 3 * chunk);
+  tier.Free(two, large, true);
+  EXPECT_EQ(tier.clean(), 0U);
+}
+
+// Any sequence: clean is what the blocks say, chunk by chunk.
+TYPED_TEST_P(TierContract, CountsCleanMemoryWhateverComesAndGoes) {
+  const std::uint64_t seed = TestSeed(2);
+  SCOPED_TRACE("SPILLWAY_TEST_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  struct Held {
+    Bytes bytes = 0;
+    bool backed = false;
+  };
+  std::map<std::uintptr_t, Held> blocks;
+  const Bytes chunk = this->world_.chunk_bytes();
+  const auto clean = [&] {
+    Bytes sum = 0;
+    std::map<std::uintptr_t, bool> chunks;
+    for (const auto& [at, held] : blocks) {
+      if (chunk == 0) {
+        sum += held.backed ? held.bytes : 0;
+        continue;
+      }
+      for (std::uintptr_t c = at / chunk; c <= (at + held.bytes - 1) / chunk; ++c) {
+        bool& all = chunks.try_emplace(c, true).first->second;
+        all = all && held.backed;
+      }
+    }
+    for (const auto& [c, all] : chunks) sum += all ? chunk : 0;
+    return sum;
+  };
+  Tier& tier = this->tier();
+  Bytes cleanest = 0;
+  for (int step = 0; step < 5'000; ++step) {
+    // Few and many blocks, hardly and nearly all of them backed, in waves.
+    const bool grows = random() % 100 < (step / 500 % 2 == 0 ? 60U : 45U);
+    const bool backs = random() % 100 < (step / 1'000 % 2 == 0 ? 95U : 30U);
+    auto some = blocks.begin();
+    if (!blocks.empty()) some = std::next(some, static_cast<long>(random() % blocks.size()));
+    if (random() % 3 != 0 && !blocks.empty()) {
+      if (some->second.backed != backs) {
+        tier.SetBacked(reinterpret_cast<std::byte*>(some->first), some->second.bytes, backs);
+        some->second.backed = backs;
+      }
+    } else if (grows || blocks.empty()) {
+      const Bytes bytes = this->RandomSize(random);
+      const Result<std::byte*> at = tier.Allocate(bytes);
+      if (at && bytes > 0) blocks[reinterpret_cast<std::uintptr_t>(*at)] = {bytes, false};
+    } else {
+      tier.Free(reinterpret_cast<std::byte*>(some->first), some->second.bytes, some->second.backed);
+      blocks.erase(some);
+    }
+    ASSERT_EQ(tier.clean(), clean()) << "step " << step;
+    ASSERT_LE(tier.clean(), tier.held());
+    cleanest = std::max(cleanest, tier.clean());
+  }
+  EXPECT_GT(cleanest, 0U);
+  for (const auto& [at, held] : blocks) {
+    tier.Free(reinterpret_cast<std::byte*>(at), held.bytes, held.backed);
+  }
+  EXPECT_EQ(tier.clean(), 0U);
+  EXPECT_EQ(tier.held(), 0U);
+}
+
 REGISTER_TYPED_TEST_SUITE_P(TierContract, AnEmptyTierHasAllocatedNothing,
                             CountsExactlyTheBytesAskedFor, BlocksOf64BytesAndMoreAreAlignedTo64,
                             OneBlockMayFillAllOfIt, WhatIsTooLargeIsRefusedAndNothingChanges,
-                            FragmentsBecomeOneValue, HoldsWhateverComesAndGoes);
+                            FragmentsBecomeOneValue, HoldsWhateverComesAndGoes,
+                            AFreshBlockIsNotCleanAndABackedOneIs,
+                            OneBlockThatIsNotBackedKeepsItsChunksFromBeingClean,
+                            CountsCleanMemoryWhateverComesAndGoes);
 
 }  // namespace spillway::testing
