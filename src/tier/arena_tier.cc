@@ -42,6 +42,14 @@ Result<std::unique_ptr<ArenaTier>> ArenaTier::Open(Device* device,
                              options.name, FormatBytes(options.capacity.value_or(mappable)),
                              device->name(), FormatBytes(device->total()), FormatBytes(chunk))};
   }
+  const Bytes granule = options.granule_min;
+  if (granule != 0 && (!std::has_single_bit(granule) || granule > chunk)) {
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("tier \"{}\" cannot pad blocks to {} bytes: a power of two up to {} is "
+                    "needed",
+                    options.name, granule, FormatBytes(chunk))};
+  }
   const Bytes slab_bytes_max = SlabBytesMax(capacity, chunk);
   Result<std::unique_ptr<ChunkArena>> arena = ChunkArena::Open(
       device, {.held_max = RoundUp(capacity, chunk),
@@ -49,22 +57,25 @@ Result<std::unique_ptr<ArenaTier>> ArenaTier::Open(Device* device,
                .keep_one_empty = options.keep_one_empty.value_or(!device->shared())});
   if (!arena) return arena.error();
   return std::unique_ptr<ArenaTier>(
-      new ArenaTier(device, options.name, capacity, slab_bytes_max, std::move(*arena)));
+      new ArenaTier(device, options, capacity, slab_bytes_max, std::move(*arena)));
 }
 
-ArenaTier::ArenaTier(Device* device, std::string name, Bytes capacity, Bytes slab_bytes_max,
-                     std::unique_ptr<ChunkArena> arena)
+ArenaTier::ArenaTier(Device* device, const ArenaTierOptions& options, Bytes capacity,
+                     Bytes slab_bytes_max, std::unique_ptr<ChunkArena> arena)
     : device_(device),
-      name_(std::move(name)),
+      name_(options.name),
       capacity_(capacity),
       small_block_max_(SlabPool::BlockMax(slab_bytes_max)),
       granule_(GranuleFor(small_block_max_)),
+      pad_to_(std::max<Bytes>(1, options.granule_min)),
+      pad_above_(options.granule_min == 0 ? kUnlimited : options.granule_min / 2),
       arena_(std::move(arena)),
       slabs_(arena_.get(), slab_bytes_max) {}
 
 Result<std::byte*> ArenaTier::Allocate(Bytes bytes) {
-  if (bytes - 1 < small_block_max_) {  // Also tells 0.
-    const Bytes at = slabs_.TryAllocate(SizeClassOf(bytes));
+  const Bytes padded = Padded(bytes);
+  if (padded - 1 < small_block_max_) {  // Also tells 0.
+    const Bytes at = slabs_.TryAllocate(SizeClassOf(padded));
     if (at != SlabPool::kNone) return Count(at, bytes);
   }
   return AllocateSlowly(bytes);
@@ -76,12 +87,16 @@ Result<std::byte*> ArenaTier::AllocateSlowly(Bytes bytes) {
     return Error{Code::kTooLarge, fmt::format("{} do not fit tier \"{}\", which holds {}",
                                               FormatBytes(bytes), name_, FormatBytes(capacity_))};
   }
-  if (bytes > small_block_max_) {
-    const Result<Bytes> at = arena_->Take(RoundUp(bytes, granule_), granule_);
+  const Bytes padded = Padded(bytes);
+  if (padded > small_block_max_) {
+    const Bytes align = bytes > pad_above_ ? std::max(pad_to_, granule_) : granule_;
+    const Result<Bytes> at = arena_->Take(RoundUp(padded, granule_), align);
     if (!at) return at.error();
     return Count(*at, bytes);
   }
-  const std::size_t size_class = SizeClassOf(bytes);
+  // Every multiple of a power of two falls into a class that is one, too: slots
+  // lie as padded blocks must.
+  const std::size_t size_class = SizeClassOf(padded);
   if (Status grown = slabs_.Grow(size_class); !grown) return grown.error();
   const Bytes at = slabs_.TryAllocate(size_class);
   assert(at != SlabPool::kNone);
@@ -99,26 +114,29 @@ void ArenaTier::Free(std::byte* block, Bytes bytes, bool backed) {
   assert(allocated() >= bytes);
   const auto at = static_cast<Bytes>(block - arena_->base());
   allocated_.store(allocated() - bytes, std::memory_order_relaxed);
-  if (bytes <= small_block_max_) {
-    slabs_.Free(SizeClassOf(bytes), at, backed);
+  const Bytes padded = Padded(bytes);
+  if (padded <= small_block_max_) {
+    slabs_.Free(SizeClassOf(padded), at, backed);
   } else {
-    arena_->Give(at, RoundUp(bytes, granule_), backed);
+    arena_->Give(at, RoundUp(padded, granule_), backed);
   }
 }
 
 void ArenaTier::SetBacked(std::byte* block, Bytes bytes, bool backed) {
   if (bytes == 0) return;
   const auto at = static_cast<Bytes>(block - arena_->base());
-  if (bytes <= small_block_max_) {
-    slabs_.SetBacked(SizeClassOf(bytes), at, backed);
+  const Bytes padded = Padded(bytes);
+  if (padded <= small_block_max_) {
+    slabs_.SetBacked(SizeClassOf(padded), at, backed);
   } else {
-    arena_->SetBacked(at, RoundUp(bytes, granule_), backed);
+    arena_->SetBacked(at, RoundUp(padded, granule_), backed);
   }
 }
 
 void ArenaTier::PrefetchFree(const std::byte* block, Bytes bytes) const {
-  if (bytes == 0 || bytes > small_block_max_) return;
-  slabs_.PrefetchFree(SizeClassOf(bytes), static_cast<Bytes>(block - arena_->base()));
+  const Bytes padded = Padded(bytes);
+  if (padded == 0 || padded > small_block_max_) return;
+  slabs_.PrefetchFree(SizeClassOf(padded), static_cast<Bytes>(block - arena_->base()));
 }
 
 }  // namespace spillway

@@ -30,6 +30,10 @@ struct ArenaTierOptions {
   // Keeps one empty chunk for the next block, instead of returning it at once.
   // Empty: on a private card, where nobody waits for it.
   std::optional<bool> keep_one_empty = {};
+  // Blocks larger than half of it begin at a multiple of it and own all of the
+  // last one they reach: with 4 KiB, a file can be read straight into a block,
+  // past the page cache. A power of two, at most a chunk. 0: as it comes.
+  Bytes granule_min = 0;
 };
 
 class ArenaTier final : public Tier {
@@ -63,8 +67,13 @@ class ArenaTier final : public Tier {
   const std::byte* base() const { return arena_->base(); }
 
  private:
-  ArenaTier(Device* device, std::string name, Bytes capacity, Bytes slab_bytes_max,
+  ArenaTier(Device* device, const ArenaTierOptions& options, Bytes capacity, Bytes slab_bytes_max,
             std::unique_ptr<ChunkArena> arena);
+
+  // What a block of `bytes` owns, as far as granule_min goes.
+  Bytes Padded(Bytes bytes) const {
+    return bytes > pad_above_ ? (bytes + pad_to_ - 1) & ~(pad_to_ - 1) : bytes;
+  }
 
   // When no slab has a free slot for it, or it is none for slabs.
   Result<std::byte*> AllocateSlowly(Bytes bytes);
@@ -75,6 +84,8 @@ class ArenaTier final : public Tier {
   const Bytes capacity_;
   const Bytes small_block_max_;
   const Bytes granule_;
+  const Bytes pad_to_;     // `granule_min`, or 1.
+  const Bytes pad_above_;  // Half of it, or all there is.
   const std::unique_ptr<ChunkArena> arena_;
   SlabPool slabs_;
   std::atomic<Bytes> allocated_{0};  // Written on the strand, read anywhere.

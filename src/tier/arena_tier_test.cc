@@ -1,5 +1,6 @@
 #include "tier/arena_tier.h"
 
+#include <map>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -14,9 +15,12 @@ namespace {
 
 struct FakeWorld {
   static constexpr bool kKeepsBytes = true;
-  explicit FakeWorld(Bytes capacity, Bytes chunk_bytes = 0)
+  explicit FakeWorld(Bytes capacity, Bytes chunk_bytes = 0, Bytes granule_min = 0)
       : device({.total = capacity, .chunk_bytes = chunk_bytes}),
-        arena(ArenaTier::Open(&device, {.capacity = capacity, .keep_one_empty = false}).value()) {}
+        arena(ArenaTier::Open(
+                  &device,
+                  {.capacity = capacity, .keep_one_empty = false, .granule_min = granule_min})
+                  .value()) {}
   Tier& tier() { return *arena; }
   Bytes chunk_bytes() const { return device.chunk_bytes(); }
   FakeDevice device;
@@ -25,6 +29,9 @@ struct FakeWorld {
 // As the simulator has it: the smallest chunks.
 struct SmallChunkWorld : FakeWorld {
   explicit SmallChunkWorld(Bytes capacity) : FakeWorld(capacity, 4 * kKiB) {}
+};
+struct WholePagesWorld : FakeWorld {
+  explicit WholePagesWorld(Bytes capacity) : FakeWorld(capacity, 64 * kKiB, 4 * kKiB) {}
 };
 struct CpuWorld {
   static constexpr bool kKeepsBytes = true;
@@ -37,7 +44,7 @@ struct CpuWorld {
   std::unique_ptr<CpuDevice> device;
   std::unique_ptr<ArenaTier> arena;
 };
-using Worlds = ::testing::Types<FakeWorld, SmallChunkWorld, CpuWorld>;
+using Worlds = ::testing::Types<FakeWorld, SmallChunkWorld, WholePagesWorld, CpuWorld>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Arena, TierContract, Worlds);
 
 }  // namespace
@@ -250,6 +257,56 @@ TEST_F(ArenaTierTest, SurvivesADeviceThatRefusesEveryNthChunk) {
     ASSERT_EQ(tier_->held(), 0U);
     ASSERT_EQ(device_.counts().mapped, 0U);
   }
+}
+
+// Tiers of several sizes: blocks of pages come from slabs or not, and slabs
+// are smaller than a page or not.
+TEST_F(ArenaTierTest, WithAGranuleBlocksOfHalfOfItAndMoreOwnTheirPagesWhole) {
+  for (const Bytes capacity : {Bytes{256 * kKiB}, 4 * kMiB, 256 * kMiB}) {
+    for (const Bytes granule : {Bytes{512}, 4 * kKiB, kChunk}) {
+      FakeDevice device({.total = capacity, .chunk_bytes = kChunk, .poison = false});
+      const auto tier =
+          ArenaTier::Open(&device,
+                          {.capacity = {}, .keep_one_empty = false, .granule_min = granule})
+              .value();
+      std::mt19937_64 random(capacity + granule);
+      std::map<std::byte*, Bytes> blocks;
+      for (int step = 0; step < 4'000; ++step) {
+        const Bytes bytes = 1 + random() % (Bytes{1} << (random() % 18));
+        const Result<std::byte*> at = tier->Allocate(bytes);
+        if (at) blocks.emplace(*at, bytes);
+        if (!at || step % 3 == 0) {
+          const auto some = std::next(blocks.begin(), static_cast<long>(random() % blocks.size()));
+          tier->Free(some->first, some->second);
+          blocks.erase(some);
+        }
+      }
+      const std::byte* free_from = nullptr;
+      for (const auto& [at, bytes] : blocks) {
+        ASSERT_GE(at, free_from) << bytes;
+        free_from = at + bytes;
+        if (bytes <= granule / 2) continue;
+        ASSERT_EQ(reinterpret_cast<std::uintptr_t>(at) % granule, 0U) << bytes;
+        free_from = at + (bytes + granule - 1) / granule * granule;
+      }
+      for (const auto& [at, bytes] : blocks) tier->Free(at, bytes);
+      EXPECT_EQ(tier->held(), 0U);
+    }
+  }
+}
+
+TEST_F(ArenaTierTest, ThePaddingOfALastPageIsInItsChunks) {
+  const auto tier =
+      ArenaTier::Open(&device_, {.capacity = 2 * kChunk + 5, .granule_min = 4 * kKiB}).value();
+  std::byte* all = tier->Allocate(2 * kChunk + 5).value();
+  EXPECT_EQ(tier->allocated(), 2 * kChunk + 5);
+  EXPECT_EQ(tier->held(), 3 * kChunk);
+  tier->Free(all, 2 * kChunk + 5);
+  for (const Bytes granule : {Bytes{5000}, 2 * kChunk}) {
+    EXPECT_EQ(ArenaTier::Open(&device_, {.granule_min = granule}).error().code,
+              Code::kInvalidArgument);
+  }
+  EXPECT_EQ(tier->Allocate(~Bytes{0}).error().code, Code::kTooLarge);  // No overflow.
 }
 
 class KeepingArenaTierTest : public ArenaTierTest {
