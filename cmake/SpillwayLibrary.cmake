@@ -59,7 +59,7 @@ target_link_libraries(spillway_static
   INTERFACE "$<BUILD_INTERFACE:${parts}>"
             $<INSTALL_INTERFACE:$<LINK_ONLY:spdlog::spdlog>>
             $<INSTALL_INTERFACE:$<LINK_ONLY:fmt::fmt>>
-            "$<INSTALL_INTERFACE:xxhash;tomlplusplus;${CMAKE_DL_LIBS}>")
+            "$<INSTALL_INTERFACE:xxhash;tomlplusplus;uring;${CMAKE_DL_LIBS}>")
 
 # Install rules: programs, libraries, headers, CMake package, pkg-config file.
 

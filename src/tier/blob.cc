@@ -1,0 +1,55 @@
+#include "tier/blob.h"
+
+#include <algorithm>
+
+#include "base/hash.h"
+
+namespace spillway {
+
+Hash128 Hash128Of(const void* data, Bytes bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(data, bytes);
+  return {hash.low64, hash.high64};
+}
+
+Seal Seal::Of(const Source& source) {
+  const Bytes total = source.bytes();
+  std::vector<Hash128> pieces;
+  pieces.reserve(PiecesIn(total));
+  XXH3_state_t state;
+  Bytes in_piece = 0;
+  const auto end_piece = [&] {
+    const XXH128_hash_t hash = XXH3_128bits_digest(&state);
+    pieces.push_back({hash.low64, hash.high64});
+    in_piece = 0;
+  };
+  for (const Fragment& fragment : source.fragments()) {
+    const auto* data = static_cast<const std::byte*>(fragment.data);
+    Bytes left = fragment.bytes;
+    while (left > 0) {
+      const Bytes take = std::min(left, kPieceBytes - in_piece);
+      if (in_piece == 0 && (take == kPieceBytes || take == total - pieces.size() * kPieceBytes)) {
+        pieces.push_back(Hash128Of(data, take));  // A whole piece in one row needs no state.
+      } else {
+        if (in_piece == 0) XXH3_128bits_reset(&state);
+        XXH3_128bits_update(&state, data, take);
+        in_piece += take;
+        if (in_piece == kPieceBytes) end_piece();
+      }
+      data += take;
+      left -= take;
+    }
+  }
+  if (in_piece > 0) end_piece();
+  return Seal(std::move(pieces));
+}
+
+std::optional<std::size_t> Seal::FirstDamaged(const std::byte* data, Bytes bytes) const {
+  if (PiecesIn(bytes) != pieces_.size()) return 0;
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Bytes at = i * kPieceBytes;
+    if (Hash128Of(data + at, std::min(kPieceBytes, bytes - at)) != pieces_[i]) return i;
+  }
+  return std::nullopt;
+}
+
+}  // namespace spillway

@@ -1,0 +1,94 @@
+// Fixed-width little-endian numbers and counted strings, and a blob's facts
+// made of them. A reader checks every length before it is used; what does not
+// fit leaves it failed, and everything read from then on is zero.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tier/blob.h"
+
+namespace spillway {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+class Encoder {
+ public:
+  explicit Encoder(std::vector<std::byte>* out) : out_(out) {}
+
+  template <typename Number>
+  void Put(Number value) {
+    static_assert(std::is_integral_v<Number>);
+    Append(&value, sizeof value);
+  }
+  void Put(const Hash128& hash) {
+    Put(hash.low);
+    Put(hash.high);
+  }
+  void Put(const std::string& text) {
+    Put(static_cast<std::uint32_t>(text.size()));
+    Append(text.data(), text.size());
+  }
+
+ private:
+  void Append(const void* data, std::size_t bytes) {
+    const auto* from = static_cast<const std::byte*>(data);
+    out_->insert(out_->end(), from, from + bytes);
+  }
+  std::vector<std::byte>* out_;
+};
+
+class Decoder {
+ public:
+  explicit Decoder(std::span<const std::byte> bytes) : left_(bytes) {}
+
+  template <typename Number>
+  Number Get() {
+    Number value{};
+    if (!Has(sizeof value)) return {};
+    std::memcpy(&value, left_.data(), sizeof value);
+    left_ = left_.subspan(sizeof value);
+    return value;
+  }
+  Hash128 GetHash() {
+    const auto low = Get<std::uint64_t>();
+    return {low, Get<std::uint64_t>()};
+  }
+  std::string GetText() {
+    const auto bytes = Get<std::uint32_t>();
+    if (!Has(bytes)) return {};
+    std::string text(reinterpret_cast<const char*>(left_.data()), bytes);
+    left_ = left_.subspan(bytes);
+    return text;
+  }
+  // Whether all that was read was there.
+  bool ok() const { return ok_; }
+  std::size_t left() const { return left_.size(); }
+
+ private:
+  bool Has(std::size_t bytes) {
+    if (bytes > left_.size()) {
+      ok_ = false;
+      left_ = {};
+    }
+    return ok_;
+  }
+  std::span<const std::byte> left_;
+  bool ok_ = true;
+};
+
+// More than any facts take that a cache would let in: key, parent and meta of
+// 64 KiB each, agent and tenant of 1 KiB.
+inline constexpr Bytes kFactsBytesMax = 256 * kKiB;
+
+Bytes EncodedBytes(const BlobFacts& facts);
+void Encode(const BlobFacts& facts, Encoder* out);
+// False: these are no facts.
+bool Decode(Decoder* in, BlobFacts* facts);
+
+}  // namespace spillway

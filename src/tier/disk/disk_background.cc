@@ -1,0 +1,181 @@
+// What goes on behind: syncs, space, the journal's length.
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "tier/disk/disk_store.h"
+#include "tier/disk/system_error.h"
+
+namespace spillway {
+namespace {
+
+constexpr auto kPeriod = std::chrono::seconds(1);
+
+}  // namespace
+
+void DiskStore::StartLoading(FoundCall found) {
+  const Guard guard(mutex_);
+  load_ = std::move(found);
+  wake_.notify_all();
+}
+
+void DiskStore::Loop() {
+  while (!stop_) {
+    RunBackground();
+    Guard guard(mutex_);
+    wake_.wait_for(guard, kPeriod, [this] { return stop_ || load_; });
+  }
+}
+
+void DiskStore::RunBackground() {
+  FoundCall load;
+  {
+    const Guard guard(mutex_);
+    load = std::exchange(load_, nullptr);
+  }
+  if (load) Load(load);
+  if (health() == Health::kLoading) return;
+  LookAround();
+  (void)Sync();
+  GiveBackIdle();
+  ShortenJournal();
+}
+
+// Is the directory still there, and how much space has its file system?
+void DiskStore::LookAround() {
+  FileFacts facts;
+  const int result = files_->Stat(data_path_, &facts);
+  if (result == -ENOENT || result == -ENOTDIR ||
+      (result == 0 && facts.number != opening_.data_facts.number)) {
+    Worsen(Health::kDown, fmt::format("disk: {} has gone from under us", data_path_));
+  }
+  SpaceFacts space;
+  if (files_->FreeSpace(directory_, &space) != 0) return;
+  const Guard guard(mutex_);
+  available_ = space.available;
+}
+
+Status DiskStore::Sync() {
+  const std::lock_guard syncing(sync_mutex_);
+  std::vector<std::pair<BlobId, std::uint64_t>> covered;
+  {
+    const Guard guard(mutex_);
+    if (health_ == Health::kLoading) return {};
+    covered.swap(unsynced_);
+    if (data_untrusted_) covered.clear();  // They are lost already.
+  }
+  Status status = journal_.Flush();
+  // The data first: a record on stable storage tells of bytes that are there.
+  if (!covered.empty()) {
+    if (Status synced = SyncData(std::move(covered)); !synced) return synced;
+  }
+  if (journal_.needs_sync()) {
+    if (Status synced = SyncJournal(); !synced) return synced;
+  }
+  const Guard guard(mutex_);
+  if (status && data_untrusted_) return Refusal();
+  return status;
+}
+
+Status DiskStore::SyncData(std::vector<std::pair<BlobId, std::uint64_t>> covered) {
+  const int result = files_->Sync(opening_.data.get());
+  ++counters_.syncs;
+  if (result == 0) return {};
+  // The kernel may have dropped what it could not write, and says so once:
+  // what was written since the last good sync is lost, whatever a second try
+  // would say.
+  ++counters_.sync_failures;
+  const Error error = SystemError(-result, "sync", data_path_);
+  Worsen(Health::kReadOnly, error.message);
+  {
+    const Guard guard(mutex_);
+    data_untrusted_ = true;
+    covered.insert(covered.end(), unsynced_.begin(), unsynced_.end());
+    unsynced_.clear();
+  }
+  Lose(covered);
+  (void)journal_.Flush();
+  (void)journal_.Sync();
+  return error;
+}
+
+void DiskStore::Lose(const std::vector<std::pair<BlobId, std::uint64_t>>& blobs) {
+  const Guard guard(mutex_);
+  for (const auto& [id, sequence] : blobs) {
+    Entry& entry = entries_[id];
+    if (entry.state != State::kPublished || entry.place.sequence != sequence) continue;
+    entry.state = State::kLost;
+    journal_live_ -= entry.place.bytes;
+    entry.place = {};
+    journal_.QueueDelete(sequence);
+  }
+}
+
+Status DiskStore::SyncJournal() {
+  const int result = journal_.Sync();
+  ++counters_.syncs;
+  if (result == 0) return {};
+  // What the file holds is not known any more; a new one says all of it again.
+  ++counters_.sync_failures;
+  std::string why;
+  if (journal_.Rewrite(&why) == Journal::Rewritten::kDone) return {};
+  Worsen(Health::kReadOnly, why);
+  return Error{Code::kUnavailable, why};
+}
+
+// Disk space of chunks without a blob goes back when it is much, or when the
+// file system is short of it.
+void DiskStore::GiveBackIdle() {
+  const std::lock_guard growing(grow_mutex_);
+  if (!can_punch_) return;
+  std::vector<Extent> runs;
+  {
+    const Guard guard(mutex_);
+    const Bytes used = allocator_.range() - allocator_.free();
+    const Bytes idle = backing_.backed() - std::min(backing_.backed(), used);
+    const Bytes chunk = backing_.chunk_bytes();
+    const bool much = idle > backing_.backed() / 2 && idle > 8 * chunk;
+    const bool is_short = idle > 0 && available_ < min_free_ + 4 * chunk;
+    const bool loading = health_ == Health::kLoading && idle > 0;
+    if (!much && !is_short && !loading) return;
+    runs = backing_.Idle(allocator_);
+    // Nobody gets them meanwhile.
+    for (const Extent& run : runs) allocator_.Take(run);
+  }
+  for (const Extent& run : runs) {
+    const int result = can_punch_ ? files_->Punch(opening_.data.get(), run.at, run.bytes) : -EIO;
+    if (result != 0) can_punch_ = false;  // It stays ours, and is used again.
+    const Guard guard(mutex_);
+    if (result == 0) backing_.Set(run, false);
+    allocator_.Give(run);
+  }
+}
+
+void DiskStore::ShortenJournal() {
+  const std::lock_guard syncing(sync_mutex_);
+  const Bytes bytes = journal_.bytes();
+  Bytes live = 0;
+  {
+    const Guard guard(mutex_);
+    live = journal_live_;
+  }
+  const bool is_long = bytes > 2 * live + journal_slack_ && bytes > journal_retry_;
+  if (!is_long && !journal_.is_broken()) return;
+  std::string why;
+  switch (journal_.Rewrite(&why)) {
+    case Journal::Rewritten::kDone:
+      journal_retry_ = 0;
+      break;
+    case Journal::Rewritten::kNot:  // A long one does, too; a broken one does not.
+      journal_retry_ = bytes + journal_slack_;
+      if (journal_.is_broken()) Worsen(Health::kReadOnly, why);
+      break;
+    case Journal::Rewritten::kUntrusted:
+      Worsen(Health::kReadOnly, why);
+      break;
+  }
+}
+
+}  // namespace spillway

@@ -1,0 +1,153 @@
+// Finding what is there from before: the journal is read, and what it says is
+// held against itself. The blobs' own bytes are looked at when they are read.
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "tier/disk/blob_header.h"
+#include "tier/disk/disk_store.h"
+#include "tier/disk/system_error.h"
+
+namespace spillway {
+namespace {
+
+constexpr std::size_t kBatch = 1000;
+
+// Two tenants' equal keys are two keys.
+std::string IdentityOf(const BlobFacts& facts) {
+  return fmt::format("{}:{}{}", facts.tenant.size(), facts.tenant, facts.key);
+}
+
+bool IsPlausible(const PutRecord& put, Bytes file_bytes) {
+  const Extent& extent = put.extent;
+  return extent.at % kPageBytes == 0 && extent.at <= file_bytes &&
+         extent.bytes <= file_bytes - extent.at && put.facts.size <= extent.bytes &&
+         extent.bytes == HeaderBytes(put.facts) + PagesUp(put.facts.size);
+}
+
+}  // namespace
+
+struct DiskStore::Recovery {
+  struct Blob {
+    PutRecord put;
+    Journal::Place place;
+    bool is_live = true;
+  };
+  JournalScan scan;
+  std::vector<Blob> blobs;  // By sequence.
+  std::uint64_t rejected = 0;
+  std::vector<std::uint64_t> gone;  // Sequences the journal does not know to have gone.
+};
+
+void DiskStore::Recover(Recovery* recovery) {
+  std::unordered_map<std::uint64_t, std::size_t> by_sequence;
+  std::unordered_map<std::string, std::size_t> by_identity;
+  std::vector<Recovery::Blob>& blobs = recovery->blobs;
+  const auto visit = [&](Record&& record, Bytes at, std::uint32_t bytes) {
+    if (!record.put) {
+      const auto found = by_sequence.find(record.deleted);
+      if (found != by_sequence.end()) blobs[found->second].is_live = false;
+      return !stop_;
+    }
+    if (!IsPlausible(*record.put, opening_.data_facts.bytes)) {
+      ++recovery->rejected;
+      recovery->gone.push_back(record.sequence);
+      return !stop_;
+    }
+    // A key's latest record is its blob; of an earlier one the end was lost.
+    const auto [known, is_new] =
+        by_identity.try_emplace(IdentityOf(record.put->facts), blobs.size());
+    if (!is_new) {
+      blobs[known->second].is_live = false;
+      known->second = blobs.size();
+    }
+    by_sequence.emplace(record.sequence, blobs.size());
+    blobs.push_back({std::move(*record.put), {record.sequence, at, bytes}});
+    return !stop_;
+  };
+  recovery->scan = ScanJournal(*files_, opening_.journal.get(), *opening_.journal_header, visit);
+  if (recovery->scan.torn) ++recovery->rejected;
+}
+
+// Gives every blob its place. Of two that overlap the later one is there: the
+// earlier had gone, and that record was lost.
+void DiskStore::Settle(Recovery* recovery) {
+  const Guard guard(mutex_);
+  std::vector<Recovery::Blob>& blobs = recovery->blobs;
+  for (auto blob = blobs.rbegin(); blob != blobs.rend(); ++blob) {
+    if (!blob->is_live || allocator_.Take(blob->put.extent)) continue;
+    blob->is_live = false;
+    ++recovery->rejected;
+    recovery->gone.push_back(blob->place.sequence);
+  }
+  std::erase_if(blobs, [](const Recovery::Blob& blob) { return !blob.is_live; });
+  for (const Recovery::Blob& blob : blobs) {
+    entries_.push_back(
+        {State::kPublished, blob.put.extent, blob.put.facts.size, blob.put.header, blob.place});
+    allocated_ += blob.put.facts.size;
+    journal_live_ += blob.place.bytes;
+  }
+  // Holes are not told from space: all of the file counts until it is given back.
+  const Bytes file_bytes = std::min(opening_.data_facts.bytes, allocator_.range());
+  if (file_bytes > 0) backing_.Set({0, file_bytes}, true);
+}
+
+void DiskStore::Load(const FoundCall& found) {
+  Recovery recovery;
+  const bool is_new = opening_.journal_number == 0;
+  if (opening_.journal_header) {
+    Recover(&recovery);
+  } else if (!is_new) {
+    recovery.scan.torn = true;
+    recovery.rejected = 1;
+  }
+  if (stop_) return;
+  if (recovery.scan.error != 0) {
+    // What we did not see may be there: nothing is touched.
+    ++counters_.io_errors;
+    Worsen(
+        Health::kDown,
+        SystemError(recovery.scan.error, "read", journal_.PathOf(opening_.journal_number)).message);
+    found({}, true);
+    return;
+  }
+  Settle(&recovery);
+  if (!is_new) {
+    JournalHeader header;
+    header.store = opening_.store;
+    journal_.Adopt(std::move(opening_.journal), opening_.journal_number,
+                   opening_.journal_header.value_or(header),
+                   std::max(recovery.scan.good, JournalHeader::kBytes),
+                   recovery.scan.last_sequence);
+  }
+  for (const std::uint64_t sequence : recovery.gone) journal_.QueueDelete(sequence);
+  counters_.recovered = recovery.blobs.size();
+  counters_.recovery_rejected = recovery.rejected;
+  if (recovery.scan.torn) {
+    std::string why;
+    const std::lock_guard syncing(sync_mutex_);
+    if (journal_.Rewrite(&why) != Journal::Rewritten::kDone) Worsen(Health::kReadOnly, why);
+  }
+  GiveBackIdle();
+
+  std::vector<Found> batch;
+  for (std::size_t id = 0; id < recovery.blobs.size(); ++id) {
+    batch.push_back({static_cast<BlobId>(id), std::move(recovery.blobs[id].put.facts)});
+    if (batch.size() < kBatch || id + 1 == recovery.blobs.size()) continue;
+    if (stop_) return;
+    found(std::exchange(batch, {}), false);
+  }
+  {
+    const Guard guard(mutex_);
+    if (health_ == Health::kLoading) {
+      health_ = Health::kGood;
+      why_.clear();
+    }
+  }
+  if (!stop_) found(std::move(batch), true);
+}
+
+}  // namespace spillway

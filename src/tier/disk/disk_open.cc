@@ -1,0 +1,219 @@
+// Opening a directory: what must be right before anything in it is touched.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "tier/disk/disk_store.h"
+#include "tier/disk/system_error.h"
+
+namespace spillway {
+namespace {
+
+constexpr std::string_view kJournalPrefix = "journal-";
+constexpr Bytes kQuotaMin = 64 * kKiB;
+
+std::optional<std::uint64_t> JournalNumber(std::string_view name) {
+  if (!name.starts_with(kJournalPrefix)) return std::nullopt;
+  name.remove_prefix(kJournalPrefix.size());
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return number;
+}
+
+bool IsOurs(std::string_view name) {
+  return name == "lock" || name == "blobs" || name.starts_with(kJournalPrefix);
+}
+
+Error Refused(const std::string& path, const std::string& why) {
+  return {Code::kUnavailable, fmt::format("disk: {} can't be used: {}", path, why)};
+}
+
+// Ours, and nobody else's business.
+Status CheckOwner(const std::string& path, const FileFacts& facts, std::uint32_t permissions) {
+  if (facts.owner != ::geteuid()) {
+    return Refused(path, fmt::format("it belongs to user {}, and we are user {}; name a directory "
+                                     "of ours, or give it to us",
+                                     facts.owner, ::geteuid()));
+  }
+  if (facts.permissions == permissions) return {};
+  return Refused(path, fmt::format("its permissions are {:04o} and must be {:04o} (chmod {:o} {})",
+                                   facts.permissions, permissions, permissions, path));
+}
+
+Status CheckDirectory(Files& files, const std::string& path) {
+  FileFacts facts;
+  if (const int result = files.Stat(path, &facts); result != 0) {
+    return SystemError(-result, "look at", path);
+  }
+  if (!facts.directory) return Refused(path, "it is not a directory (a link is none either)");
+  return CheckOwner(path, facts, 0700);
+}
+
+Hash128 NewName(Files& files) {
+  Hash128 name;
+  files.Random(&name, sizeof name);
+  return name;
+}
+
+}  // namespace
+
+// Finds the newest journal and reads its header. Changes nothing.
+Status DiskStore::Examine(Files& files, const std::string& directory, Opening* opening) {
+  std::vector<std::string> names;
+  if (const int result = files.List(directory, &names); result != 0) {
+    return SystemError(-result, "list", directory);
+  }
+  opening->journal_number = 0;
+  opening->journal_header.reset();
+  opening->leftovers.clear();
+  for (const std::string& name : names) {
+    if (!IsOurs(name)) continue;
+    const std::string path = directory + "/" + name;
+    FileFacts facts;
+    const int result = files.Stat(path, &facts);
+    if (result == -ENOENT) continue;  // Its process has just removed it.
+    if (result != 0) return SystemError(-result, "look at", path);
+    if (facts.directory) return Refused(path, "it is a directory, and must be a file");
+    if (Status status = CheckOwner(path, facts, 0600); !status) return status;
+    const auto number = JournalNumber(name);
+    if (number) opening->journal_number = std::max(opening->journal_number, *number);
+  }
+  for (const std::string& name : names) {
+    const auto number = JournalNumber(name);
+    if (name.starts_with(kJournalPrefix) && number != opening->journal_number) {
+      opening->leftovers.push_back(directory + "/" + name);
+    }
+  }
+  return {};
+}
+
+Status DiskStore::TakeLock(const std::shared_ptr<Files>& files, const std::string& directory,
+                           Opening* opening) {
+  const std::string path = directory + "/lock";
+  const int file = files->Open(path, {.create = true}, nullptr);
+  if (file < 0) return SystemError(-file, "open", path);
+  opening->lock = OpenFile(files, file);
+  const int result = files->Lock(file);
+  if (result == -EWOULDBLOCK) {
+    std::array<char, 32> text = {};
+    const std::int64_t got = files->ReadAt(file, 0, text.data(), text.size() - 1);
+    const std::string_view pid(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+    return Refused(directory, fmt::format("process {} has it open; every process needs a "
+                                          "directory of its own",
+                                          pid.substr(0, pid.find('\n'))));
+  }
+  if (result != 0) return SystemError(-result, "lock", path);
+  const std::string pid = fmt::format("{}\n", ::getpid());
+  (void)files->Truncate(file, 0);  // For people; the lock holds without.
+  (void)WriteFully(*files, file, 0, pid.data(), pid.size());
+  return {};
+}
+
+namespace {
+
+// The newest journal's header; empty: it is damaged.
+Result<std::optional<JournalHeader>> ReadHeader(Files& files, const std::string& path, int file) {
+  std::array<std::byte, JournalHeader::kBytes> bytes;
+  const int result = ReadFully(files, file, 0, bytes.data(), bytes.size());
+  FileFacts facts;
+  if (result != 0) {
+    if (files.StatFile(file, &facts) == 0 && facts.bytes < bytes.size()) {
+      return std::optional<JournalHeader>();
+    }
+    return SystemError(-result, "read", path);
+  }
+  auto header = DecodeJournalHeader(bytes);
+  if (!header) return Refused(path, header.error().message);
+  return header;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DiskStore>> DiskStore::Open(const DiskOptions& options) {
+  if (options.directory.empty()) {
+    return Error{Code::kInvalidArgument, "disk: no directory is named"};
+  }
+  if (options.quota < kQuotaMin) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("disk: a quota of {} bytes is too small; {} is the least",
+                             options.quota, kQuotaMin)};
+  }
+  const std::shared_ptr<Files> files = options.files ? options.files : RealFiles();
+  const std::string& directory = options.directory;
+  const int made = files->MakeDirectory(directory);
+  if (made != 0 && made != -EEXIST) return SystemError(-made, "make", directory);
+  if (Status status = CheckDirectory(*files, directory); !status) return status.error();
+
+  Opening opening;
+  // Once before the lock, which would be a change, and once with it.
+  for (const bool locked : {false, true}) {
+    if (locked) {
+      if (Status status = TakeLock(files, directory, &opening); !status) return status.error();
+    }
+    opening.journal = OpenFile();
+    if (Status status = Examine(*files, directory, &opening); !status) return status.error();
+    if (opening.journal_number == 0) continue;
+    const std::string path = fmt::format("{}/journal-{}", directory, opening.journal_number);
+    const int file = files->Open(path, {.write = locked}, nullptr);
+    if (file == -ENOENT && !locked) continue;  // Its process has just put a new one there.
+    if (file < 0) return SystemError(-file, "open", path);
+    opening.journal = OpenFile(files, file);
+    auto header = ReadHeader(*files, path, file);
+    if (!header) return header.error();
+    opening.journal_header = *header;
+  }
+  opening.store = opening.journal_header ? opening.journal_header->store : NewName(*files);
+
+  const std::string data_path = directory + "/blobs";
+  const int data = files->Open(data_path, {.create = true, .direct = true}, &opening.direct);
+  if (data < 0) return SystemError(-data, "open", data_path);
+  opening.data = OpenFile(files, data);
+  if (const int result = files->StatFile(data, &opening.data_facts); result != 0) {
+    return SystemError(-result, "look at", data_path);
+  }
+  std::unique_ptr<DiskStore> store(new DiskStore(options, files, std::move(opening)));
+  if (Status status = store->Begin(); !status) return status.error();
+  return store;
+}
+
+DiskStore::DiskStore(const DiskOptions& options, std::shared_ptr<Files> files, Opening opening)
+    : files_(std::move(files)),
+      clock_(options.clock ? options.clock : SystemClock()),
+      directory_(options.directory),
+      data_path_(directory_ + "/blobs"),
+      quota_(options.quota / kPageBytes * kPageBytes),
+      quarantine_max_(options.quarantine_max.value_or(options.quota / 16)),
+      journal_slack_(options.journal_slack),
+      background_(options.background),
+      opening_(std::move(opening)),
+      min_free_(options.min_free.value_or(0)),
+      buffers_(Seal::kPieceBytes, 4 * Files::kDepth),
+      journal_(files_, directory_, this),
+      // A quota that has shrunk does not lose what lies behind it.
+      allocator_(std::max(quota_, opening_.data_facts.bytes / kPageBytes * kPageBytes)),
+      // A 64th of the file at a time, at most 16 MiB: few calls, little waste.
+      backing_(allocator_.range(), std::clamp(std::bit_floor(quota_ / 64), 64 * kKiB, 16 * kMiB)) {
+  SpaceFacts space;
+  if (files_->FreeSpace(directory_, &space) == 0) available_ = space.available;
+  if (!options.min_free) {
+    min_free_ = space.total < 16 * kGiB ? space.total / 16 : std::max(kGiB, space.total / 50);
+  }
+}
+
+Status DiskStore::Begin() {
+  for (const std::string& path : opening_.leftovers) files_->Remove(path);
+  if (opening_.journal_number == 0) {
+    if (Status status = journal_.Start(opening_.store); !status) return status;
+  }
+  if (background_) thread_ = std::thread([this] { Loop(); });
+  return {};
+}
+
+}  // namespace spillway

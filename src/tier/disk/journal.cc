@@ -1,0 +1,273 @@
+#include "tier/disk/journal.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/hash.h"
+#include "tier/disk/codec.h"
+#include "tier/disk/system_error.h"
+
+namespace spillway {
+
+Journal::Journal(std::shared_ptr<Files> files, std::string directory, Owner* owner)
+    : files_(std::move(files)), directory_(std::move(directory)), owner_(owner) {}
+
+std::string Journal::PathOf(std::uint64_t number) const {
+  return fmt::format("{}/journal-{}", directory_, number);
+}
+
+Status Journal::Start(const Hash128& store) {
+  JournalHeader header;
+  header.store = store;
+  header.epoch = 1;
+  std::vector<Place> none;
+  std::string why;
+  Lock lock(mutex_);
+  TakeRole(&lock);
+  lock.unlock();
+  const Rewritten done = Replace(header, &none, &why);
+  lock.lock();
+  GiveRole();
+  if (done == Rewritten::kDone) return {};
+  return Error{Code::kUnavailable, why};
+}
+
+void Journal::Adopt(OpenFile file, std::uint64_t number, const JournalHeader& header, Bytes bytes,
+                    std::uint64_t last_sequence) {
+  const Lock lock(mutex_);
+  file_ = std::make_shared<OpenFile>(std::move(file));
+  number_ = number;
+  header_ = header;
+  bytes_ = bytes;
+  next_sequence_ = last_sequence + 1;
+}
+
+void Journal::TakeRole(Lock* lock) {
+  changed_.wait(*lock, [this] { return !role_taken_; });
+  role_taken_ = true;
+}
+
+void Journal::GiveRole() {
+  role_taken_ = false;
+  changed_.notify_all();
+}
+
+void Journal::QueueDelete(std::uint64_t sequence) {
+  const Lock lock(mutex_);
+  Item item;
+  item.sequence = next_sequence_++;
+  item.record = EncodeDelete(item.sequence, sequence);
+  queue_.push_back(std::move(item));
+}
+
+Status Journal::Flush() {
+  Lock lock(mutex_);
+  // Even with nothing queued: who has the role may be writing what was.
+  TakeRole(&lock);
+  Status status = WriteQueued(&lock);
+  GiveRole();
+  return status;
+}
+
+Status Journal::Commit(const PutRecord& put, std::uint32_t cookie) {
+  std::optional<Status> answer;
+  Lock lock(mutex_);
+  Item item;
+  item.sequence = next_sequence_++;
+  item.record = EncodePut(item.sequence, put);
+  item.cookie = cookie;
+  item.answer = &answer;
+  queue_.push_back(std::move(item));
+  while (!answer) {
+    if (role_taken_) {
+      changed_.wait(lock);
+      continue;
+    }
+    role_taken_ = true;
+    (void)WriteQueued(&lock);  // Our answer is among those it gives.
+    GiveRole();
+  }
+  return *answer;
+}
+
+Status Journal::WriteQueued(Lock* lock) {
+  if (queue_.empty()) return {};
+  std::deque<Item> batch = std::exchange(queue_, {});
+  const bool broken = broken_;
+  lock->unlock();
+  std::vector<Place> places;
+  Status status = broken ? Error{Code::kUnavailable, "disk: the journal can't be written to"}
+                         : WriteBatch(batch, &places);
+  if (status) {
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (batch[i].answer != nullptr) owner_->Recorded(batch[i].cookie, places[i]);
+    }
+  }
+  lock->lock();
+  if (status) {
+    const Bytes end = places.back().at + places.back().bytes;
+    written_ += end - bytes_;
+    bytes_ = end;
+  }
+  // Deletes are not given up: they wait, in front, for the next commit.
+  for (auto item = batch.rbegin(); item != batch.rend(); ++item) {
+    if (item->answer != nullptr) {
+      *item->answer = status;
+    } else if (!status) {
+      queue_.push_front(std::move(*item));
+    }
+  }
+  return status;
+}
+
+Status Journal::WriteBatch(const std::deque<Item>& batch, std::vector<Place>* places) {
+  std::vector<std::byte> bytes;
+  for (const Item& item : batch) {
+    std::vector<std::byte> record = item.record;
+    Finish(header_.Seed(), &record);
+    places->push_back(
+        {item.sequence, bytes_ + bytes.size(), static_cast<std::uint32_t>(record.size())});
+    bytes.insert(bytes.end(), record.begin(), record.end());
+  }
+  const int result = WriteFully(*files_, file_->get(), bytes_, bytes.data(), bytes.size());
+  if (result == 0) return {};
+  if (files_->Truncate(file_->get(), bytes_) != 0) {
+    const Lock lock(mutex_);
+    broken_ = true;
+  }
+  return SystemError(-result, "append to", PathOf(number_));
+}
+
+int Journal::Sync() {
+  std::shared_ptr<OpenFile> file;
+  Bytes written = 0;
+  {
+    const Lock lock(mutex_);
+    file = file_;
+    written = written_;
+  }
+  const int result = files_->Sync(file->get());
+  const Lock lock(mutex_);
+  if (result == 0) synced_ = std::max(synced_, written);
+  return result;
+}
+
+Journal::Rewritten Journal::Rewrite(std::string* why) {
+  Lock lock(mutex_);
+  TakeRole(&lock);
+  JournalHeader header = header_;
+  header.epoch = number_ + 1;
+  header.first_sequence = queue_.empty() ? next_sequence_ : queue_.front().sequence;
+  lock.unlock();
+  std::vector<Place> places = owner_->Live();
+  if (!places.empty()) {
+    header.first_sequence = std::min(header.first_sequence, places.front().sequence);
+  }
+  const Rewritten done = Replace(header, &places, why);
+  if (done != Rewritten::kNot) owner_->Moved(places);
+  lock.lock();
+  GiveRole();
+  return done;
+}
+
+Journal::Rewritten Journal::Replace(const JournalHeader& header, std::vector<Place>* places,
+                                    std::string* why) {
+  const std::string path = PathOf(header.epoch);
+  const std::string beside = path + ".new";
+  const auto fail = [&](int result, std::string_view doing) {
+    *why = SystemError(-result, doing, beside).message;
+    files_->Remove(beside);
+    return Rewritten::kNot;
+  };
+  files_->Remove(beside);  // Of one who did not get further.
+  const int opened = files_->Open(beside, {.create = true}, nullptr);
+  if (opened < 0) return fail(opened, "create");
+  OpenFile file(files_, opened);
+  Bytes end = 0;
+  if (const int result = WriteNew(opened, header, places, &end); result != 0) {
+    return fail(result, "write");
+  }
+  if (const int result = files_->Sync(opened); result != 0) return fail(result, "sync");
+  if (const int result = files_->Rename(beside, path); result != 0) return fail(result, "rename");
+  const int in_place = files_->SyncDirectory(directory_);
+  const std::string old = number_ == 0 ? "" : PathOf(number_);
+  {
+    const Lock lock(mutex_);
+    file_ = std::make_shared<OpenFile>(std::move(file));
+    number_ = header.epoch;
+    header_ = header;
+    next_sequence_ = std::max(next_sequence_, header.first_sequence);
+    bytes_ = end;
+    written_ += end;
+    synced_ = written_;
+    broken_ = false;
+  }
+  if (in_place != 0) {
+    *why = SystemError(-in_place, "sync", directory_).message;
+    return Rewritten::kUntrusted;
+  }
+  if (!old.empty()) files_->Remove(old);  // Left behind it is only older.
+  return Rewritten::kDone;
+}
+
+int Journal::WriteNew(int to, const JournalHeader& header, std::vector<Place>* places, Bytes* end) {
+  constexpr Bytes kOnce = kMiB;
+  std::vector<std::byte> out = Encode(header);
+  std::vector<std::byte> window;
+  Bytes window_at = 0;
+  std::vector<Place> kept;
+  kept.reserve(places->size());
+  for (const Place& place : *places) {
+    if (place.at < window_at || place.at + place.bytes > window_at + window.size()) {
+      window_at = place.at;
+      window.resize(std::min(bytes_ - place.at, kOnce + place.bytes));
+      const int result = ReadFully(*files_, file_->get(), window_at, window.data(), window.size());
+      if (result != 0) return result;
+    }
+    const std::span<const std::byte> record(window.data() + (place.at - window_at), place.bytes);
+    const auto parsed = ParseRecord(record, header_.Seed());
+    if (!parsed || parsed->record.sequence != place.sequence) continue;
+    const auto body = record.first(record.size() - sizeof(std::uint64_t));
+    std::vector<std::byte> copy(body.begin(), body.end());
+    Finish(header.Seed(), &copy);
+    kept.push_back({place.sequence, *end + out.size(), place.bytes});
+    out.insert(out.end(), copy.begin(), copy.end());
+    if (out.size() < kOnce) continue;
+    if (const int result = WriteFully(*files_, to, *end, out.data(), out.size()); result != 0) {
+      return result;
+    }
+    *end += out.size();
+    out.clear();
+  }
+  if (const int result = WriteFully(*files_, to, *end, out.data(), out.size()); result != 0) {
+    return result;
+  }
+  *end += out.size();
+  *places = std::move(kept);
+  return 0;
+}
+
+Bytes Journal::bytes() const {
+  const Lock lock(mutex_);
+  return bytes_;
+}
+
+Bytes Journal::written() const {
+  const Lock lock(mutex_);
+  return written_;
+}
+
+bool Journal::needs_sync() const {
+  const Lock lock(mutex_);
+  return !queue_.empty() || synced_ < written_;
+}
+
+bool Journal::is_broken() const {
+  const Lock lock(mutex_);
+  return broken_;
+}
+
+}  // namespace spillway

@@ -1,0 +1,119 @@
+// The journal of one store, open for appending. What concurrent writers have
+// to say goes into the file by one write: the first of them carries it out for
+// all who came meanwhile.
+//
+// 1. Records stand in the file in the order of their sequence.
+// 2. One thread at a time has the `role`: it alone writes to the file or puts
+//    another in its place. It holds no lock meanwhile.
+// 3. A blob is told to `Owner` before the role is given up: a checkpoint sees
+//    every blob whose record is in the file.
+// 4. After a failed write the file ends where it ended before, or nothing more
+//    is written to it: a new one takes its place.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "spillway/result.h"
+#include "tier/disk/files.h"
+#include "tier/disk/journal_format.h"
+
+namespace spillway {
+
+class Journal {
+ public:
+  // Where a blob's record stands.
+  struct Place {
+    std::uint64_t sequence = 0;
+    Bytes at = 0;
+    std::uint32_t bytes = 0;
+  };
+  // Whose journal it is. Called with the role, without locks.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    // The record of `cookie` is in the file.
+    virtual void Recorded(std::uint32_t cookie, const Place& place) = 0;
+    // The records that still tell of something, in order.
+    virtual std::vector<Place> Live() = 0;
+    // They stand elsewhere now; those missing could not be read any more.
+    virtual void Moved(const std::vector<Place>& places) = 0;
+  };
+  enum class Rewritten : std::uint8_t {
+    kDone,
+    kNot,       // All is as before.
+    kUntrusted  // The new one is in use, and may be gone after a power cut.
+  };
+
+  // `directory` is where its files lie. Start or Adopt comes before the rest.
+  Journal(std::shared_ptr<Files> files, std::string directory, Owner* owner);
+
+  // A new one, number 1, for a store that has none.
+  Status Start(const Hash128& store);
+  // One that is there, `bytes` of it being good.
+  void Adopt(OpenFile file, std::uint64_t number, const JournalHeader& header, Bytes bytes,
+             std::uint64_t last_sequence);
+
+  // The blob of that earlier record has gone. Written with the next commit; no
+  // file call.
+  void QueueDelete(std::uint64_t sequence);
+  // Writes what was queued, and returns when it is in the file.
+  Status Flush();
+  // The same with this blob.
+  Status Commit(const PutRecord& put, std::uint32_t cookie);
+
+  // 0 or -errno.
+  int Sync();
+  // Writes a new journal of what Live() names beside this one, and puts it in
+  // its place. `why`, if not done, says why not.
+  Rewritten Rewrite(std::string* why);
+
+  Bytes bytes() const;      // Of the file.
+  Bytes written() const;    // To all files.
+  bool needs_sync() const;  // Something was queued or written since the last one.
+  bool is_broken() const;   // Commits fail until a new one takes its place.
+  std::string PathOf(std::uint64_t number) const;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  struct Item {
+    std::vector<std::byte> record;  // Without its checksum.
+    std::uint64_t sequence = 0;
+    std::uint32_t cookie = 0;
+    std::optional<Status>* answer = nullptr;  // Of a put: its writer waits for it.
+  };
+
+  void TakeRole(Lock* lock);
+  void GiveRole();
+  Status WriteQueued(Lock* lock);
+  Status WriteBatch(const std::deque<Item>& batch, std::vector<Place>* places);
+  // With the role.
+  Rewritten Replace(const JournalHeader& header, std::vector<Place>* places, std::string* why);
+  int WriteNew(int to, const JournalHeader& header, std::vector<Place>* places, Bytes* end);
+
+  const std::shared_ptr<Files> files_;
+  const std::string directory_;
+  Owner* const owner_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  bool role_taken_ = false;
+  std::deque<Item> queue_;
+  std::uint64_t next_sequence_ = 1;
+  // Changed by who has the role, who may read them without the mutex.
+  std::shared_ptr<OpenFile> file_;
+  JournalHeader header_;
+  std::uint64_t number_ = 0;
+  Bytes bytes_ = 0;
+  Bytes written_ = 0;
+  Bytes synced_ = 0;     // Of written_.
+  bool broken_ = false;  // It ends in what we could not take back.
+};
+
+}  // namespace spillway

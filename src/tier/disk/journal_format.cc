@@ -1,0 +1,176 @@
+#include "tier/disk/journal_format.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/hash.h"
+#include "tier/disk/codec.h"
+
+namespace spillway {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x4c4e524a59575053;  // "SPWYJRNL"
+constexpr std::uint32_t kPut = 1;
+constexpr std::uint32_t kDelete = 2;
+// Length, kind, sequence; the checksum.
+constexpr std::uint32_t kFrameBytes = 4 + 4 + 8 + 8;
+
+std::vector<std::byte> Begin(std::uint32_t kind, std::uint64_t sequence) {
+  std::vector<std::byte> record;
+  Encoder out(&record);
+  out.Put(std::uint32_t{0});  // The length, known at the end.
+  out.Put(kind);
+  out.Put(sequence);
+  return record;
+}
+
+std::vector<std::byte> End(std::vector<std::byte> record) {
+  const auto bytes = static_cast<std::uint32_t>(record.size() + sizeof(std::uint64_t));
+  std::memcpy(record.data(), &bytes, sizeof bytes);
+  return record;
+}
+
+std::optional<PutRecord> DecodePut(Decoder* in) {
+  PutRecord put;
+  put.extent.at = in->Get<Bytes>();
+  put.extent.bytes = in->Get<Bytes>();
+  put.header = in->GetHash();
+  if (!Decode(in, &put.facts)) return std::nullopt;
+  return put;
+}
+
+}  // namespace
+
+std::vector<std::byte> Encode(const JournalHeader& header) {
+  std::vector<std::byte> bytes;
+  Encoder out(&bytes);
+  out.Put(kMagic);
+  out.Put(header.version);
+  out.Put(static_cast<std::uint32_t>(JournalHeader::kBytes));
+  out.Put(header.store);
+  out.Put(header.epoch);
+  out.Put(header.first_sequence);
+  out.Put(std::uint64_t{0});
+  out.Put(std::uint64_t{XXH3_64bits(bytes.data(), bytes.size())});
+  return bytes;
+}
+
+Result<std::optional<JournalHeader>> DecodeJournalHeader(std::span<const std::byte> bytes) {
+  if (bytes.size() < JournalHeader::kBytes) return std::optional<JournalHeader>();
+  Decoder in(bytes);
+  if (in.Get<std::uint64_t>() != kMagic) {
+    return Error{Code::kUnavailable, "it is no journal of ours (its magic number is another)"};
+  }
+  JournalHeader header;
+  header.version = in.Get<std::uint32_t>();
+  if (header.version != JournalHeader::kVersion) {
+    return Error{
+        Code::kUnavailable,
+        fmt::format("it has format version {}, {} than version {}, which is the one we read",
+                    header.version, header.version > JournalHeader::kVersion ? "newer" : "older",
+                    JournalHeader::kVersion)};
+  }
+  const auto header_bytes = in.Get<std::uint32_t>();
+  header.store = in.GetHash();
+  header.epoch = in.Get<std::uint64_t>();
+  header.first_sequence = in.Get<std::uint64_t>();
+  in.Get<std::uint64_t>();
+  const Bytes covered = JournalHeader::kBytes - sizeof(std::uint64_t);
+  if (in.Get<std::uint64_t>() != XXH3_64bits(bytes.data(), covered) ||
+      header_bytes != JournalHeader::kBytes) {
+    return std::optional<JournalHeader>();
+  }
+  return std::optional<JournalHeader>(header);
+}
+
+std::vector<std::byte> EncodePut(std::uint64_t sequence, const PutRecord& put) {
+  std::vector<std::byte> record = Begin(kPut, sequence);
+  Encoder out(&record);
+  out.Put(put.extent.at);
+  out.Put(put.extent.bytes);
+  out.Put(put.header);
+  Encode(put.facts, &out);
+  return End(std::move(record));
+}
+
+std::vector<std::byte> EncodeDelete(std::uint64_t sequence, std::uint64_t deleted) {
+  std::vector<std::byte> record = Begin(kDelete, sequence);
+  Encoder(&record).Put(deleted);
+  return End(std::move(record));
+}
+
+void Finish(std::uint64_t seed, std::vector<std::byte>* record) {
+  const std::uint64_t checksum = XXH3_64bits_withSeed(record->data(), record->size(), seed);
+  Encoder(record).Put(checksum);
+}
+
+std::optional<Parsed> ParseRecord(std::span<const std::byte> bytes, std::uint64_t seed) {
+  Decoder frame(bytes);
+  const auto length = frame.Get<std::uint32_t>();
+  if (length < kFrameBytes || length > Record::kBytesMax || length > bytes.size()) return {};
+  const auto body = bytes.first(length - sizeof(std::uint64_t));
+  const auto sum = Decoder(bytes.subspan(body.size())).Get<std::uint64_t>();
+  if (sum != XXH3_64bits_withSeed(body.data(), body.size(), seed)) return {};
+
+  Decoder in(body.subspan(sizeof length));
+  const auto kind = in.Get<std::uint32_t>();
+  Parsed parsed;
+  parsed.bytes = length;
+  parsed.record.sequence = in.Get<std::uint64_t>();
+  if (kind == kPut) {
+    parsed.record.put = DecodePut(&in);
+    if (!parsed.record.put) return {};
+  } else if (kind == kDelete) {
+    parsed.record.deleted = in.Get<std::uint64_t>();
+  } else {
+    return {};
+  }
+  if (!in.ok() || in.left() != 0) return {};
+  return parsed;
+}
+
+JournalScan ScanJournal(Files& files, int file, const JournalHeader& header,
+                        const VisitRecord& visit) {
+  constexpr Bytes kWindow = 4 * kMiB;
+  static_assert(kWindow >= 2 * Record::kBytesMax);
+  JournalScan scan;
+  scan.good = JournalHeader::kBytes;
+  scan.last_sequence = header.first_sequence - 1;
+  std::vector<std::byte> window(kWindow);
+  Bytes begin = 0;  // Of what the window holds and was not parsed.
+  Bytes end = 0;
+  bool more = true;
+  while (true) {
+    if (more && end - begin < Record::kBytesMax) {
+      std::memmove(window.data(), window.data() + begin, end - begin);
+      end -= begin;
+      begin = 0;
+      const std::int64_t got =
+          files.ReadAt(file, scan.good + end, window.data() + end, kWindow - end);
+      if (got == -EINTR) continue;
+      if (got < 0) {
+        scan.error = static_cast<int>(-got);
+        return scan;
+      }
+      more = got > 0;
+      end += static_cast<Bytes>(got);
+      continue;
+    }
+    if (begin == end) return scan;
+    auto parsed = ParseRecord({window.data() + begin, end - begin}, header.Seed());
+    if (!parsed || parsed->record.sequence <= scan.last_sequence) {
+      scan.torn = true;
+      return scan;
+    }
+    scan.last_sequence = parsed->record.sequence;
+    const Bytes at = scan.good;
+    begin += parsed->bytes;
+    scan.good += parsed->bytes;
+    if (!visit(std::move(parsed->record), at, parsed->bytes)) return scan;
+  }
+}
+
+}  // namespace spillway

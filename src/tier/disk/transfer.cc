@@ -1,0 +1,117 @@
+#include "tier/disk/transfer.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+namespace spillway {
+
+Transfer::Transfer(int file, const Extent& extent, std::span<std::byte> header, Bytes size,
+                   bool write, BufferPool* buffers, const std::atomic<bool>* cancelled)
+    : file_(file),
+      extent_(extent),
+      header_(header),
+      size_(size),
+      write_(write),
+      buffers_(buffers),
+      cancelled_(cancelled) {
+  assert(header.size() + PagesUp(size) == extent.bytes);
+}
+
+bool Transfer::Next(Io* io) {
+  if (error_ != 0 || is_cancelled_ || next_ > Seal::PiecesIn(size_)) return false;
+  if (cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed)) {
+    is_cancelled_ = true;
+    return false;
+  }
+  *io = {file_, extent_.at, header_.data(), header_.size(), write_, next_};
+  if (next_++ == 0) return true;
+
+  const Bytes at = (io->tag - 1) * Seal::kPieceBytes;
+  const Bytes bytes = std::min(Seal::kPieceBytes, size_ - at);
+  io->at = extent_.at + header_.size() + at;
+  io->bytes = PagesUp(bytes);
+  io->data = Direct(at, bytes, io->bytes);
+  if (io->data != nullptr) return true;
+  AlignedBuffer buffer = buffers_->Take();
+  io->data = buffer.data();
+  if (write_) Fill(at, bytes, {io->data, io->bytes});
+  borrowed_.push_back({io->tag, std::move(buffer)});
+  return true;
+}
+
+void Transfer::Done(const Io& io, std::int64_t result) {
+  if (result >= 0) moved_ += static_cast<Bytes>(result);
+  if (result < 0) {
+    error_ = static_cast<int>(-result);
+  } else if (static_cast<Bytes>(result) != io.bytes) {
+    if (error_ == 0) error_ = kCutShort;
+  } else if (io.tag > 0) {
+    const Bytes at = (io.tag - 1) * Seal::kPieceBytes;
+    Arrived(io.tag - 1, at, std::min(Seal::kPieceBytes, size_ - at), {io.data, io.bytes});
+  }
+  const auto borrowed = std::find_if(borrowed_.begin(), borrowed_.end(),
+                                     [&](const Borrowed& each) { return each.tag == io.tag; });
+  if (borrowed == borrowed_.end()) return;
+  buffers_->Give(std::move(borrowed->buffer));
+  borrowed_.erase(borrowed);
+}
+
+WriteTransfer::WriteTransfer(int file, const Extent& extent, std::span<std::byte> header,
+                             Bytes size, const Source& source, BufferPool* buffers,
+                             const std::atomic<bool>* cancelled)
+    : Transfer(file, extent, header, size, true, buffers, cancelled),
+      fragments_(source.fragments()) {}
+
+void WriteTransfer::Seek(Bytes at) {
+  while (at >= fragment_at_ + fragments_[fragment_].bytes) {
+    fragment_at_ += fragments_[fragment_++].bytes;
+  }
+}
+
+std::byte* WriteTransfer::Direct(Bytes at, Bytes bytes, Bytes padded) {
+  Seek(at);
+  const Fragment& fragment = fragments_[fragment_];
+  const Bytes inside = at - fragment_at_;
+  const auto* data = static_cast<const std::byte*>(fragment.data) + inside;
+  if (bytes != padded || fragment.bytes - inside < bytes || !IsPageAligned(data)) return nullptr;
+  return const_cast<std::byte*>(data);  // Files only reads what it writes.
+}
+
+void WriteTransfer::Fill(Bytes at, Bytes bytes, std::span<std::byte> buffer) {
+  std::memset(buffer.data() + bytes, 0, buffer.size() - bytes);
+  for (Bytes done = 0; done < bytes;) {
+    Seek(at + done);
+    const Fragment& fragment = fragments_[fragment_];
+    const Bytes inside = at + done - fragment_at_;
+    const Bytes take = std::min(bytes - done, fragment.bytes - inside);
+    std::memcpy(buffer.data() + done, static_cast<const std::byte*>(fragment.data) + inside, take);
+    done += take;
+  }
+}
+
+ReadTransfer::ReadTransfer(int file, const Extent& extent, std::span<std::byte> header, Bytes size,
+                           std::byte* to, BufferPool* buffers, const std::atomic<bool>* cancelled)
+    : Transfer(file, extent, header, size, false, buffers, cancelled),
+      to_(to),
+      pieces_(Seal::PiecesIn(size)) {}
+
+std::byte* ReadTransfer::Direct(Bytes at, Bytes bytes, Bytes padded) {
+  if (to_ == nullptr || bytes != padded || !IsPageAligned(to_ + at)) return nullptr;
+  return to_ + at;
+}
+
+void ReadTransfer::Arrived(std::size_t piece, Bytes at, Bytes bytes,
+                           std::span<const std::byte> padded) {
+  const std::byte* data = padded.data();
+  if (to_ != nullptr && data != to_ + at) {
+    std::memcpy(to_ + at, data, bytes);
+    data = to_ + at;  // What the caller will see is what is verified.
+  }
+  pieces_[piece] = Hash128Of(data, bytes);
+  for (const std::byte byte : padded.subspan(bytes)) {
+    if (byte != std::byte{0}) padding_zero_ = false;
+  }
+}
+
+}  // namespace spillway

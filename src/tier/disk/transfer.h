@@ -1,0 +1,105 @@
+// How one blob travels between memory and the data file: its header, and its
+// value in pieces of 1 MiB, several in flight. Memory that begins and ends at
+// pages' borders travels as it is; anything else goes through a buffer, whose
+// rest is zeroed: what lies on disk is the blob and nothing else.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "spillway/fragment.h"
+#include "tier/blob.h"
+#include "tier/disk/aligned_buffer.h"
+#include "tier/disk/files.h"
+#include "tier/disk/page_allocator.h"
+
+namespace spillway {
+
+// What both ways have in common.
+class Transfer : public IoFeed {
+ public:
+  bool Next(Io* io) final;
+  void Done(const Io& io, std::int64_t result) final;
+
+  bool is_cancelled() const { return is_cancelled_; }
+  // 0, an errno, or kCutShort.
+  static constexpr int kCutShort = -1;
+  int error() const { return error_; }
+  Bytes moved() const { return moved_; }  // Of the file.
+
+ protected:
+  // `header` is as long as the header, in whole pages; the value follows it.
+  Transfer(int file, const Extent& extent, std::span<std::byte> header, Bytes size, bool write,
+           BufferPool* buffers, const std::atomic<bool>* cancelled);
+
+  // Where the value's bytes [at, at + bytes) may be moved from or to, `padded`
+  // being the whole pages they take; null: through a buffer.
+  virtual std::byte* Direct(Bytes at, Bytes bytes, Bytes padded) = 0;
+  virtual void Fill(Bytes at, Bytes bytes, std::span<std::byte> buffer) = 0;
+  // A piece has arrived in `data`, which is a buffer or what Direct gave.
+  virtual void Arrived(std::size_t piece, Bytes at, Bytes bytes,
+                       std::span<const std::byte> padded) = 0;
+
+ private:
+  struct Borrowed {
+    std::uint64_t tag;
+    AlignedBuffer buffer;
+  };
+
+  const int file_;
+  const Extent extent_;
+  const std::span<std::byte> header_;
+  const Bytes size_;
+  const bool write_;
+  BufferPool* const buffers_;
+  const std::atomic<bool>* const cancelled_;
+
+  std::uint64_t next_ = 0;  // 0: the header; i: piece i - 1.
+  std::vector<Borrowed> borrowed_;
+  Bytes moved_ = 0;
+  int error_ = 0;
+  bool is_cancelled_ = false;
+};
+
+class WriteTransfer final : public Transfer {
+ public:
+  WriteTransfer(int file, const Extent& extent, std::span<std::byte> header, Bytes size,
+                const Source& source, BufferPool* buffers, const std::atomic<bool>* cancelled);
+
+ private:
+  std::byte* Direct(Bytes at, Bytes bytes, Bytes padded) override;
+  void Fill(Bytes at, Bytes bytes, std::span<std::byte> buffer) override;
+  void Arrived(std::size_t, Bytes, Bytes, std::span<const std::byte>) override {}
+  // Places `at`, which rises from call to call, in the fragments.
+  void Seek(Bytes at);
+
+  const FragmentList<Fragment> fragments_;
+  std::size_t fragment_ = 0;
+  Bytes fragment_at_ = 0;  // Where in the value it begins.
+};
+
+class ReadTransfer final : public Transfer {
+ public:
+  // `to` null: the bytes are only verified.
+  ReadTransfer(int file, const Extent& extent, std::span<std::byte> header, Bytes size,
+               std::byte* to, BufferPool* buffers, const std::atomic<bool>* cancelled);
+
+  // The checksums of the value as it was read.
+  const std::vector<Hash128>& pieces() const { return pieces_; }
+  // Whether what follows the value to the end of its page is zero, as written.
+  bool is_padding_zero() const { return padding_zero_; }
+
+ private:
+  std::byte* Direct(Bytes at, Bytes bytes, Bytes padded) override;
+  void Fill(Bytes, Bytes, std::span<std::byte>) override {}
+  void Arrived(std::size_t piece, Bytes at, Bytes bytes,
+               std::span<const std::byte> padded) override;
+
+  std::byte* const to_;
+  std::vector<Hash128> pieces_;
+  bool padding_zero_ = true;
+};
+
+}  // namespace spillway

@@ -1,0 +1,99 @@
+#include "tier/disk/uring.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace spillway {
+namespace {
+
+bool KnowsReadAndWrite(io_uring* ring) {
+  io_uring_probe* probe = io_uring_get_probe_ring(ring);
+  if (probe == nullptr) return false;
+  const bool knows = io_uring_opcode_supported(probe, IORING_OP_READ) != 0 &&
+                     io_uring_opcode_supported(probe, IORING_OP_WRITE) != 0;
+  io_uring_free_probe(probe);
+  return knows;
+}
+
+}  // namespace
+
+std::unique_ptr<Ring> Ring::Create() {
+  std::unique_ptr<Ring> ring(new Ring);
+  if (io_uring_queue_init(Files::kDepth, &ring->ring_, 0) != 0) {
+    ring->ring_.ring_fd = -1;
+    return nullptr;
+  }
+  if (!KnowsReadAndWrite(&ring->ring_)) return nullptr;
+  for (std::size_t slot = 0; slot < Files::kDepth; ++slot) ring->idle_.push_back(slot);
+  return ring;
+}
+
+Ring::~Ring() {
+  if (ring_.ring_fd >= 0) io_uring_queue_exit(&ring_);
+}
+
+void Ring::Start(std::size_t slot) {
+  // A call moves at most 2 GiB less a page; what is left goes on its own.
+  constexpr Bytes kOnceMax = kGiB;
+  const Flight& flight = flights_[slot];
+  const Io& io = flight.io;
+  io_uring_sqe* entry = io_uring_get_sqe(&ring_);  // There is one: as many as slots.
+  const auto bytes = static_cast<unsigned>(std::min(io.bytes - flight.done, kOnceMax));
+  if (io.write) {
+    io_uring_prep_write(entry, io.file, io.data + flight.done, bytes, io.at + flight.done);
+  } else {
+    io_uring_prep_read(entry, io.file, io.data + flight.done, bytes, io.at + flight.done);
+  }
+  io_uring_sqe_set_data64(entry, slot);
+}
+
+void Ring::Landed(std::size_t slot, int result, IoFeed& feed) {
+  Flight& flight = flights_[slot];
+  if (result > 0) flight.done += static_cast<Bytes>(result);
+  const bool again = result == -EINTR || result == -EAGAIN;
+  if (again || (result > 0 && flight.done < flight.io.bytes)) {
+    Start(slot);
+    return;
+  }
+  const Io io = flight.io;
+  const auto answer = result < 0 ? result : static_cast<std::int64_t>(flight.done);
+  idle_.push_back(slot);
+  feed.Done(io, answer);
+}
+
+void Ring::WaitForOne(IoFeed& feed) {
+  const int submitted = io_uring_submit_and_wait(&ring_, 1);
+  if (submitted < 0 && submitted != -EINTR && submitted != -EAGAIN && submitted != -EBUSY) {
+    // The kernel may still write into our buffers: there is no way back.
+    std::fprintf(stderr, "io_uring: %s\n", std::strerror(-submitted));
+    std::abort();
+  }
+  io_uring_cqe* entry = nullptr;
+  while (io_uring_peek_cqe(&ring_, &entry) == 0) {
+    const auto slot = static_cast<std::size_t>(io_uring_cqe_get_data64(entry));
+    const int result = entry->res;
+    io_uring_cqe_seen(&ring_, entry);
+    Landed(slot, result, feed);
+  }
+}
+
+void Ring::Run(IoFeed& feed) {
+  bool more = true;
+  while (true) {
+    while (more && !idle_.empty()) {
+      Flight& flight = flights_[idle_.back()];
+      flight = {};
+      more = feed.Next(&flight.io);
+      if (!more) break;
+      Start(idle_.back());
+      idle_.pop_back();
+    }
+    if (idle_.size() == Files::kDepth) return;
+    WaitForOne(feed);
+  }
+}
+
+}  // namespace spillway

@@ -1,0 +1,41 @@
+// One io_uring, used by one thread at a time.
+#pragma once
+
+#include <liburing.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "tier/disk/files.h"
+
+namespace spillway {
+
+class Ring {
+ public:
+  // Null: the kernel refuses, or does not know the operations we need.
+  static std::unique_ptr<Ring> Create();
+  ~Ring();
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+
+  void Run(IoFeed& feed);
+
+ private:
+  struct Flight {
+    Io io;
+    Bytes done = 0;
+  };
+
+  Ring() = default;
+  void Start(std::size_t slot);
+  void Landed(std::size_t slot, int result, IoFeed& feed);
+  void WaitForOne(IoFeed& feed);
+
+  io_uring ring_ = {};
+  std::array<Flight, Files::kDepth> flights_;
+  std::vector<std::size_t> idle_;  // Slots of flights_.
+};
+
+}  // namespace spillway
