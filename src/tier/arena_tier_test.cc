@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "device/cpu/cpu_device.h"
+#include "device/host/host_pages.h"
+#include "device/host/host_pool.h"
 #include "device/testing/fake_device.h"
 #include "tier/testing/tier_contract.h"
 
@@ -44,7 +46,21 @@ struct CpuWorld {
   std::unique_ptr<CpuDevice> device;
   std::unique_ptr<ArenaTier> arena;
 };
-using Worlds = ::testing::Types<FakeWorld, SmallChunkWorld, WholePagesWorld, CpuWorld>;
+// As the host tier has it.
+struct HostWorld {
+  static constexpr bool kKeepsBytes = true;
+  explicit HostWorld(Bytes capacity)
+      : pool(HostPool::Open({.capacity = capacity, .chunk_bytes = 64 * kKiB}).value()),
+        arena(ArenaTier::Open(
+                  pool.get(),
+                  {.capacity = capacity, .keep_one_empty = false, .granule_min = kHostPage})
+                  .value()) {}
+  Tier& tier() { return *arena; }
+  Bytes chunk_bytes() const { return pool->chunk_bytes(); }
+  std::unique_ptr<HostPool> pool;
+  std::unique_ptr<ArenaTier> arena;
+};
+using Worlds = ::testing::Types<FakeWorld, SmallChunkWorld, WholePagesWorld, CpuWorld, HostWorld>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Arena, TierContract, Worlds);
 
 }  // namespace
