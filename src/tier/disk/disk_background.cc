@@ -36,7 +36,10 @@ void DiskStore::RunBackground() {
     load = std::exchange(load_, nullptr);
   }
   if (load) Load(load);
-  if (health() == Health::kLoading) return;
+  {
+    const Guard guard(mutex_);
+    if (!is_loaded_) return;
+  }
   LookAround();
   (void)Sync();
   GiveBackIdle();
@@ -60,15 +63,17 @@ void DiskStore::LookAround() {
 Status DiskStore::Sync() {
   const std::lock_guard syncing(sync_mutex_);
   std::vector<std::pair<BlobId, std::uint64_t>> covered;
+  bool data_dirty = false;
   {
     const Guard guard(mutex_);
-    if (health_ == Health::kLoading) return {};
+    if (!is_loaded_) return health_ == Health::kLoading ? Status() : Refusal();
     covered.swap(unsynced_);
     if (data_untrusted_) covered.clear();  // They are lost already.
+    data_dirty = std::exchange(data_dirty_, false) && !data_untrusted_;
   }
   Status status = journal_.Flush();
   // The data first: a record on stable storage tells of bytes that are there.
-  if (!covered.empty()) {
+  if (data_dirty) {
     if (Status synced = SyncData(std::move(covered)); !synced) return synced;
   }
   if (journal_.needs_sync()) {

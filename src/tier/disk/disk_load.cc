@@ -46,9 +46,9 @@ void DiskStore::Recover(Recovery* recovery) {
   std::unordered_map<std::uint64_t, std::size_t> by_sequence;
   std::unordered_map<std::string, std::size_t> by_identity;
   std::vector<Recovery::Blob>& blobs = recovery->blobs;
-  const auto visit = [&](Record&& record, Bytes at, std::uint32_t bytes) {
+  const auto visit = [&](JournalRecord&& record, Bytes at, std::uint32_t bytes) {
     if (!record.put) {
-      const auto found = by_sequence.find(record.deleted);
+      const auto found = by_sequence.find(*record.deleted);
       if (found != by_sequence.end()) blobs[found->second].is_live = false;
       return !stop_;
     }
@@ -132,6 +132,10 @@ void DiskStore::Load(const FoundCall& found) {
     if (journal_.Rewrite(&why) != Journal::Rewritten::kDone) Worsen(Health::kReadOnly, why);
   }
   GiveBackIdle();
+  {
+    const Guard guard(mutex_);
+    is_loaded_ = true;
+  }
 
   std::vector<Found> batch;
   for (std::size_t id = 0; id < recovery.blobs.size(); ++id) {

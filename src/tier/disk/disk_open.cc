@@ -136,7 +136,11 @@ Result<std::optional<JournalHeader>> ReadHeader(Files& files, const std::string&
 
 }  // namespace
 
-Result<std::unique_ptr<DiskStore>> DiskStore::Open(const DiskOptions& options) {
+Result<std::unique_ptr<DiskStore>> DiskStore::Open(const DiskOptions& asked) {
+  DiskOptions options = asked;
+  while (options.directory.size() > 1 && options.directory.ends_with('/')) {
+    options.directory.pop_back();
+  }
   if (options.directory.empty()) {
     return Error{Code::kInvalidArgument, "disk: no directory is named"};
   }
@@ -149,6 +153,13 @@ Result<std::unique_ptr<DiskStore>> DiskStore::Open(const DiskOptions& options) {
   const std::string& directory = options.directory;
   const int made = files->MakeDirectory(directory);
   if (made != 0 && made != -EEXIST) return SystemError(-made, "make", directory);
+  if (made == 0) {
+    const std::size_t slash = directory.rfind('/');
+    const std::string parent = slash == std::string::npos ? "." : directory.substr(0, slash + 1);
+    if (const int result = files->SyncDirectory(parent); result != 0) {
+      return SystemError(-result, "sync", parent);
+    }
+  }
   if (Status status = CheckDirectory(*files, directory); !status) return status.error();
 
   Opening opening;

@@ -153,6 +153,7 @@ void DiskStore::Recorded(std::uint32_t cookie, const Journal::Place& place) {
   entry.place = place;
   journal_live_ += place.bytes;
   unsynced_.emplace_back(cookie, place.sequence);
+  data_dirty_ = true;
 }
 
 std::vector<Journal::Place> DiskStore::Live() {

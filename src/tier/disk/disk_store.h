@@ -193,6 +193,7 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   // Guarded by mutex_.
   Health health_ = Health::kLoading;
   std::string why_ = "disk: loading";
+  bool is_loaded_ = false;  // False for good: the journal could not be read.
   std::vector<Entry> entries_;
   std::vector<BlobId> idle_ids_;
   PageAllocator allocator_;
@@ -200,8 +201,9 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   Bytes allocated_ = 0;
   Bytes journal_live_ = 0;  // Bytes of records that still tell of something.
   std::vector<std::pair<BlobId, std::uint64_t>> unsynced_;  // Blobs and their sequences.
-  bool data_untrusted_ = false;                             // A sync of the data file has failed.
-  std::deque<Extent> quarantine_;                           // Oldest first.
+  bool data_dirty_ = true;         // Whoever wrote before us may not have synced.
+  bool data_untrusted_ = false;    // A sync of the data file has failed.
+  std::deque<Extent> quarantine_;  // Oldest first.
   Bytes quarantined_ = 0;
   Bytes available_ = 0;  // Of the file system, as last seen.
   TimePoint no_growth_until_ = {};

@@ -6,11 +6,22 @@
 
 #include <fmt/format.h>
 
-#include "base/hash.h"
+#include "tier/disk/aligned_buffer.h"
 #include "tier/disk/codec.h"
 #include "tier/disk/system_error.h"
 
 namespace spillway {
+namespace {
+
+// What fills up the page in which `at` lies.
+std::vector<std::byte> PaddingAt(Bytes at, std::uint64_t seed) {
+  const Bytes rest = PagesUp(at) - at;
+  std::vector<std::byte> padding = EncodePadding(rest < kPaddingMin ? rest + kPageBytes : rest);
+  Finish(seed, &padding);
+  return padding;
+}
+
+}  // namespace
 
 Journal::Journal(std::shared_ptr<Files> files, std::string directory, Owner* owner)
     : files_(std::move(files)), directory_(std::move(directory)), owner_(owner) {}
@@ -42,6 +53,7 @@ void Journal::Adopt(OpenFile file, std::uint64_t number, const JournalHeader& he
   number_ = number;
   header_ = header;
   bytes_ = bytes;
+  is_dirty_ = true;  // Whoever wrote it may not have come so far.
   next_sequence_ = last_sequence + 1;
 }
 
@@ -107,11 +119,6 @@ Status Journal::WriteQueued(Lock* lock) {
     }
   }
   lock->lock();
-  if (status) {
-    const Bytes end = places.back().at + places.back().bytes;
-    written_ += end - bytes_;
-    bytes_ = end;
-  }
   // Deletes are not given up: they wait, in front, for the next commit.
   for (auto item = batch.rbegin(); item != batch.rend(); ++item) {
     if (item->answer != nullptr) {
@@ -132,26 +139,40 @@ Status Journal::WriteBatch(const std::deque<Item>& batch, std::vector<Place>* pl
         {item.sequence, bytes_ + bytes.size(), static_cast<std::uint32_t>(record.size())});
     bytes.insert(bytes.end(), record.begin(), record.end());
   }
+  return Append(bytes);
+}
+
+Status Journal::Append(const std::vector<std::byte>& bytes) {
   const int result = WriteFully(*files_, file_->get(), bytes_, bytes.data(), bytes.size());
-  if (result == 0) return {};
-  if (files_->Truncate(file_->get(), bytes_) != 0) {
-    const Lock lock(mutex_);
-    broken_ = true;
+  const bool taken_back = result == 0 || files_->Truncate(file_->get(), bytes_) == 0;
+  const Lock lock(mutex_);
+  is_dirty_ = true;
+  if (result == 0) {
+    bytes_ += bytes.size();
+    written_ += bytes.size();
+    return {};
   }
+  if (!taken_back) broken_ = true;
   return SystemError(-result, "append to", PathOf(number_));
 }
 
 int Journal::Sync() {
   std::shared_ptr<OpenFile> file;
-  Bytes written = 0;
-  {
-    const Lock lock(mutex_);
-    file = file_;
-    written = written_;
-  }
+  Lock lock(mutex_);
+  TakeRole(&lock);
+  const bool ends_page = bytes_ % kPageBytes == 0;
+  lock.unlock();
+  // On a full disk it can't be; that is no reason not to sync what is there.
+  if (!ends_page) (void)Append(PaddingAt(bytes_, header_.Seed()));
+  lock.lock();
+  file = file_;
+  is_dirty_ = false;
+  GiveRole();
+  lock.unlock();
   const int result = files_->Sync(file->get());
-  const Lock lock(mutex_);
-  if (result == 0) synced_ = std::max(synced_, written);
+  if (result == 0) return 0;
+  lock.lock();
+  is_dirty_ = true;
   return result;
 }
 
@@ -202,7 +223,7 @@ Journal::Rewritten Journal::Replace(const JournalHeader& header, std::vector<Pla
     next_sequence_ = std::max(next_sequence_, header.first_sequence);
     bytes_ = end;
     written_ += end;
-    synced_ = written_;
+    is_dirty_ = false;
     broken_ = false;
   }
   if (in_place != 0) {
@@ -242,6 +263,8 @@ int Journal::WriteNew(int to, const JournalHeader& header, std::vector<Place>* p
     *end += out.size();
     out.clear();
   }
+  const std::vector<std::byte> padding = PaddingAt(*end + out.size(), header.Seed());
+  out.insert(out.end(), padding.begin(), padding.end());
   if (const int result = WriteFully(*files_, to, *end, out.data(), out.size()); result != 0) {
     return result;
   }
@@ -262,7 +285,7 @@ Bytes Journal::written() const {
 
 bool Journal::needs_sync() const {
   const Lock lock(mutex_);
-  return !queue_.empty() || synced_ < written_;
+  return !queue_.empty() || is_dirty_;
 }
 
 bool Journal::is_broken() const {

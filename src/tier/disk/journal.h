@@ -7,7 +7,9 @@
 //    another in its place. It holds no lock meanwhile.
 // 3. A blob is told to `Owner` before the role is given up: a checkpoint sees
 //    every blob whose record is in the file.
-// 4. After a failed write the file ends where it ended before, or nothing more
+// 4. Every sync ends a page: a later write that is torn by a power cut takes
+//    nothing with it that was safe.
+// 5. After a failed write the file ends where it ended before, or nothing more
 //    is written to it: a new one takes its place.
 #pragma once
 
@@ -92,6 +94,7 @@ class Journal {
   void GiveRole();
   Status WriteQueued(Lock* lock);
   Status WriteBatch(const std::deque<Item>& batch, std::vector<Place>* places);
+  Status Append(const std::vector<std::byte>& bytes);
   // With the role.
   Rewritten Replace(const JournalHeader& header, std::vector<Place>* places, std::string* why);
   int WriteNew(int to, const JournalHeader& header, std::vector<Place>* places, Bytes* end);
@@ -112,8 +115,8 @@ class Journal {
   std::uint64_t number_ = 0;
   Bytes bytes_ = 0;
   Bytes written_ = 0;
-  Bytes synced_ = 0;     // Of written_.
-  bool broken_ = false;  // It ends in what we could not take back.
+  bool is_dirty_ = false;  // Something was written since the last sync began.
+  bool broken_ = false;    // It ends in what we could not take back.
 };
 
 }  // namespace spillway

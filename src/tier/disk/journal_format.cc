@@ -15,8 +15,10 @@ namespace {
 constexpr std::uint64_t kMagic = 0x4c4e524a59575053;  // "SPWYJRNL"
 constexpr std::uint32_t kPut = 1;
 constexpr std::uint32_t kDelete = 2;
+constexpr std::uint32_t kPadding = 3;
 // Length, kind, sequence; the checksum.
 constexpr std::uint32_t kFrameBytes = 4 + 4 + 8 + 8;
+static_assert(kFrameBytes == kPaddingMin);
 
 std::vector<std::byte> Begin(std::uint32_t kind, std::uint64_t sequence) {
   std::vector<std::byte> record;
@@ -102,6 +104,12 @@ std::vector<std::byte> EncodeDelete(std::uint64_t sequence, std::uint64_t delete
   return End(std::move(record));
 }
 
+std::vector<std::byte> EncodePadding(Bytes bytes) {
+  std::vector<std::byte> record = Begin(kPadding, 0);
+  record.resize(bytes - sizeof(std::uint64_t));
+  return End(std::move(record));
+}
+
 void Finish(std::uint64_t seed, std::vector<std::byte>* record) {
   const std::uint64_t checksum = XXH3_64bits_withSeed(record->data(), record->size(), seed);
   Encoder(record).Put(checksum);
@@ -110,7 +118,7 @@ void Finish(std::uint64_t seed, std::vector<std::byte>* record) {
 std::optional<Parsed> ParseRecord(std::span<const std::byte> bytes, std::uint64_t seed) {
   Decoder frame(bytes);
   const auto length = frame.Get<std::uint32_t>();
-  if (length < kFrameBytes || length > Record::kBytesMax || length > bytes.size()) return {};
+  if (length < kFrameBytes || length > JournalRecord::kBytesMax || length > bytes.size()) return {};
   const auto body = bytes.first(length - sizeof(std::uint64_t));
   const auto sum = Decoder(bytes.subspan(body.size())).Get<std::uint64_t>();
   if (sum != XXH3_64bits_withSeed(body.data(), body.size(), seed)) return {};
@@ -126,7 +134,7 @@ std::optional<Parsed> ParseRecord(std::span<const std::byte> bytes, std::uint64_
   } else if (kind == kDelete) {
     parsed.record.deleted = in.Get<std::uint64_t>();
   } else {
-    return {};
+    return kind == kPadding ? std::optional(std::move(parsed)) : std::nullopt;
   }
   if (!in.ok() || in.left() != 0) return {};
   return parsed;
@@ -135,7 +143,7 @@ std::optional<Parsed> ParseRecord(std::span<const std::byte> bytes, std::uint64_
 JournalScan ScanJournal(Files& files, int file, const JournalHeader& header,
                         const VisitRecord& visit) {
   constexpr Bytes kWindow = 4 * kMiB;
-  static_assert(kWindow >= 2 * Record::kBytesMax);
+  static_assert(kWindow >= 2 * JournalRecord::kBytesMax);
   JournalScan scan;
   scan.good = JournalHeader::kBytes;
   scan.last_sequence = header.first_sequence - 1;
@@ -144,7 +152,7 @@ JournalScan ScanJournal(Files& files, int file, const JournalHeader& header,
   Bytes end = 0;
   bool more = true;
   while (true) {
-    if (more && end - begin < Record::kBytesMax) {
+    if (more && end - begin < JournalRecord::kBytesMax) {
       std::memmove(window.data(), window.data() + begin, end - begin);
       end -= begin;
       begin = 0;
@@ -161,14 +169,16 @@ JournalScan ScanJournal(Files& files, int file, const JournalHeader& header,
     }
     if (begin == end) return scan;
     auto parsed = ParseRecord({window.data() + begin, end - begin}, header.Seed());
-    if (!parsed || parsed->record.sequence <= scan.last_sequence) {
+    const bool is_padding = parsed && parsed->record.is_padding();
+    if (!parsed || (!is_padding && parsed->record.sequence <= scan.last_sequence)) {
       scan.torn = true;
       return scan;
     }
-    scan.last_sequence = parsed->record.sequence;
+    if (!is_padding) scan.last_sequence = parsed->record.sequence;
     const Bytes at = scan.good;
     begin += parsed->bytes;
     scan.good += parsed->bytes;
+    if (is_padding) continue;
     if (!visit(std::move(parsed->record), at, parsed->bytes)) return scan;
   }
 }

@@ -41,23 +41,28 @@ struct PutRecord {
   BlobFacts facts;
 };
 
-struct Record {
+struct JournalRecord {
   static constexpr Bytes kBytesMax = kMiB;
 
   std::uint64_t sequence = 0;
-  // Either it tells of a blob, or that the one of an earlier record has gone.
+  // It tells of a blob, or that the one of an earlier record has gone, or
+  // (neither) it only fills up a page; then it has no sequence.
   std::optional<PutRecord> put;
-  std::uint64_t deleted = 0;
+  std::optional<std::uint64_t> deleted;
+  bool is_padding() const { return !put && !deleted; }
 };
 
 // Without their checksum, which Finish appends: it needs the journal's seed.
 std::vector<std::byte> EncodePut(std::uint64_t sequence, const PutRecord& put);
 std::vector<std::byte> EncodeDelete(std::uint64_t sequence, std::uint64_t deleted);
+// As long as `bytes` when finished; at least kPaddingMin.
+inline constexpr Bytes kPaddingMin = 24;
+std::vector<std::byte> EncodePadding(Bytes bytes);
 void Finish(std::uint64_t seed, std::vector<std::byte>* record);
 // The record at the beginning of `bytes` and its length; empty: there is none
 // that is whole.
 struct Parsed {
-  Record record;
+  JournalRecord record;
   std::uint32_t bytes = 0;
 };
 std::optional<Parsed> ParseRecord(std::span<const std::byte> bytes, std::uint64_t seed);
@@ -71,7 +76,7 @@ struct JournalScan {
   std::uint64_t last_sequence = 0;
 };
 // `visit` answers whether to go on.
-using VisitRecord = std::function<bool(Record&& record, Bytes at, std::uint32_t bytes)>;
+using VisitRecord = std::function<bool(JournalRecord&& record, Bytes at, std::uint32_t bytes)>;
 JournalScan ScanJournal(Files& files, int file, const JournalHeader& header,
                         const VisitRecord& visit);
 

@@ -2,8 +2,10 @@
 // and generation, so that every byte read can be checked.
 #pragma once
 
+#include <condition_variable>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,8 +13,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tier/disk/aligned_buffer.h"
+#include "spillway/testing.h"
 #include "tier/disk/disk_store.h"
+#include "tier/disk/testing/faulty_files.h"
+#include "tier/disk/testing/memory_files.h"
 
 namespace spillway::testing {
 
@@ -84,5 +88,58 @@ inline Status Check(BlobStore* store, BlobId id, const BlobFacts& facts) {
   }
   return status;
 }
+
+// A store on files in memory, without threads, whose every call may fail.
+class DiskStoreTest : public ::testing::Test {
+ protected:
+  DiskStoreTest() {
+    options_.directory = "/disk/store";
+    options_.quota = 32 * kMiB;
+    options_.files = faulty_;
+    options_.clock = clock_;
+    options_.background = false;
+  }
+  ~DiskStoreTest() override {
+    store_.reset();
+    EXPECT_EQ(faulty_->open_files(), 0);
+  }
+
+  // The store, opened anew; what it found is in found_.
+  void Reopen() {
+    store_.reset();
+    auto opened = DiskStore::Open(options_);
+    ASSERT_TRUE(opened) << opened.error().message;
+    store_ = std::move(*opened);
+    found_ = LoadAll(store_.get());
+  }
+  // The error with which opening is refused.
+  std::string Refusal() {
+    store_.reset();
+    auto opened = DiskStore::Open(options_);
+    return opened ? "" : opened.error().message;
+  }
+  BlobId MustPut(const BlobFacts& facts) {
+    const auto id = Put(store_.get(), facts);
+    EXPECT_TRUE(id) << id.error().message;
+    return id ? *id : kNoBlob;
+  }
+  void ExpectGood(BlobId id, const BlobFacts& facts) {
+    const Status status = Check(store_.get(), id, facts);
+    EXPECT_TRUE(status) << status.error().message;
+  }
+  // The code with which a blob is not served.
+  Code Failure(BlobId id, const BlobFacts& facts) {
+    const Status status = Check(store_.get(), id, facts);
+    EXPECT_FALSE(status) << facts.key << " was served";
+    return status ? Code::kInternal : status.error().code;
+  }
+
+  const std::shared_ptr<MemoryFiles> memory_ = std::make_shared<MemoryFiles>();
+  const std::shared_ptr<FaultyFiles> faulty_ = std::make_shared<FaultyFiles>(memory_);
+  const std::shared_ptr<ManualClock> clock_ = std::make_shared<ManualClock>();
+  DiskOptions options_;
+  std::unique_ptr<DiskStore> store_;
+  FoundMap found_;
+};
 
 }  // namespace spillway::testing

@@ -70,7 +70,9 @@ void MemoryFiles::CrashNode(Node* node, std::uint64_t* random) {
       const std::uint64_t part = Next(random) % 8;
       if (fate == 1 || part < 4) {
         std::memcpy(page.data() + sector, old.data() + sector, kSector);
-      } else if (part == 7) {  // The disk was writing this very one.
+      } else if (part == 7 &&
+                 std::memcmp(page.data() + sector, old.data() + sector, kSector) != 0) {
+        // The disk was writing this very one.
         std::memset(page.data() + sector, static_cast<int>(Next(random) & 0xff), kSector);
       }
     }
