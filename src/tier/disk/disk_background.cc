@@ -12,6 +12,8 @@ namespace spillway {
 namespace {
 
 constexpr auto kPeriod = std::chrono::seconds(1);
+// What has gone may soon be followed by something else.
+constexpr auto kIdleFor = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -130,31 +132,41 @@ Status DiskStore::SyncJournal() {
   return Error{Code::kUnavailable, why};
 }
 
-// Disk space of chunks without a blob goes back when it is much, or when the
-// file system is short of it.
+// Disk space of chunks without a blob goes back when it has been much for a
+// while, or when the file system is short of it. With mutex_ and grow_mutex_.
+bool DiskStore::IsTimeToGiveBack() {
+  const Bytes used = allocator_.range() - allocator_.free();
+  const Bytes idle = backing_.backed() - std::min(backing_.backed(), used);
+  const Bytes chunk = backing_.chunk_bytes();
+  if (idle == 0) return false;
+  if (health_ == Health::kLoading || available_ < min_free_ + 4 * chunk) return true;
+  const TimePoint now = clock_->Now();
+  if (idle <= 8 * chunk || idle <= backing_.backed() / 2) {
+    much_idle_since_.reset();
+    return false;
+  }
+  if (!much_idle_since_) much_idle_since_ = now;
+  return now - *much_idle_since_ >= kIdleFor;
+}
+
 void DiskStore::GiveBackIdle() {
+  // While we have it nobody writes into a chunk that has just been given out:
+  // a write asks for the chunk's space first, and waits.
   const std::lock_guard growing(grow_mutex_);
-  if (!can_punch_) return;
   std::vector<Extent> runs;
   {
     const Guard guard(mutex_);
-    const Bytes used = allocator_.range() - allocator_.free();
-    const Bytes idle = backing_.backed() - std::min(backing_.backed(), used);
-    const Bytes chunk = backing_.chunk_bytes();
-    const bool much = idle > backing_.backed() / 2 && idle > 8 * chunk;
-    const bool is_short = idle > 0 && available_ < min_free_ + 4 * chunk;
-    const bool loading = health_ == Health::kLoading && idle > 0;
-    if (!much && !is_short && !loading) return;
+    if (!can_punch_ || !IsTimeToGiveBack()) return;
+    much_idle_since_.reset();
     runs = backing_.Idle(allocator_);
-    // Nobody gets them meanwhile.
-    for (const Extent& run : runs) allocator_.Take(run);
   }
   for (const Extent& run : runs) {
-    const int result = can_punch_ ? files_->Punch(opening_.data.get(), run.at, run.bytes) : -EIO;
-    if (result != 0) can_punch_ = false;  // It stays ours, and is used again.
+    if (files_->Punch(opening_.data.get(), run.at, run.bytes) != 0) {
+      can_punch_ = false;  // It stays ours, and is used again.
+      return;
+    }
     const Guard guard(mutex_);
-    if (result == 0) backing_.Set(run, false);
-    allocator_.Give(run);
+    backing_.Set(run, false);
   }
 }
 

@@ -160,6 +160,7 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   Status SyncData(std::vector<std::pair<BlobId, std::uint64_t>> covered);
   Status SyncJournal();
   void Lose(const std::vector<std::pair<BlobId, std::uint64_t>>& blobs);
+  bool IsTimeToGiveBack();
   void GiveBackIdle();
   void ShortenJournal();
 
@@ -187,7 +188,8 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   std::mutex sync_mutex_;    // One sync or checkpoint at a time.
   Bytes journal_retry_ = 0;  // Guarded by sync_mutex_: no shortening before it is this long.
   std::mutex grow_mutex_;    // One change of the file's space at a time.
-  bool can_punch_ = true;    // Guarded by grow_mutex_.
+  bool can_punch_ = true;    // Guarded by grow_mutex_, as the next.
+  std::optional<TimePoint> much_idle_since_;
 
   mutable std::mutex mutex_;
   // Guarded by mutex_.
