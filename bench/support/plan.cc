@@ -129,7 +129,7 @@ double Decide(Cache& cache, std::size_t entries) {
   RunOn(core.strand(), [&] {
     const double start = Now();
     for (std::size_t i = 0; i < entries * 7 / 100; ++i) {
-      if (!core.engine().policy().order->Next(Level::kPressure)) std::abort();
+      if (!core.engine().order().Next(Level::kPressure)) std::abort();
     }
     ms = (Now() - start) * 1e3;
   });

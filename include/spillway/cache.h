@@ -170,6 +170,10 @@ class SPILLWAY_API Cache {
   // The same run, leased as one.
   std::vector<Lease> GetChain(const std::vector<std::string_view>& keys);
 
+  // Begins to bring these into memory that is free, for a get to come. Returns
+  // how many are there or on their way.
+  std::size_t Prefetch(const std::string_view* keys, std::size_t count);
+
   // The core call: does all of `operations`, each on its own, and completes
   // once. What has not been admitted `within` that time ends with Deadline.
   void Submit(Operation* operations, std::size_t count, Duration within, Completion done);
@@ -183,9 +187,12 @@ class SPILLWAY_API Cache {
   std::size_t size() const;
   Tokens total_tokens() const;
   Mode mode() const;
+  // Of the top tier, or of one by name ("device", "host", "disk").
   Level level() const;
-  std::optional<double> pressure() const;  // Empty: UNKNOWN.
-  bool is_blocked() const;                 // Would any `Set` be refused for pressure now?
+  Level level(std::string_view tier) const;
+  std::optional<double> pressure() const;  // Empty: UNKNOWN, or no such tier.
+  std::optional<double> pressure(std::string_view tier) const;
+  bool is_blocked() const;  // Would any `Set` be refused for pressure now?
 
   Stats stats() const;
   // Where it is, why it left, what would bring it back.

@@ -31,7 +31,8 @@ struct LevelChange {
   TimePoint at;
   Level from = Level::kRelaxed;
   Level to = Level::kRelaxed;
-  double pressure = 0;  // That of the sample, or of what has left since.
+  double pressure = 0;    // That of the sample, or of what has left since.
+  std::string_view tier;  // Whose ("device").
 };
 
 // A departure, kept: what Apply and Reclaim return.

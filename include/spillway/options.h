@@ -45,6 +45,33 @@ struct Options {
   double reserve = 0.04;
   Bytes reserve_bytes_min = 2 * kGiB;
 
+  // --- what lies below the device ---
+  // Bytes of the host tier: RAM that takes what leaves the device. Empty: no
+  // such tier.
+  std::optional<Bytes> host_capacity;
+  std::string host_pressure_source = "host";
+  // Folder of the disk tier, which takes what leaves the host and is there
+  // again after a restart; empty: no such tier.
+  std::string disk_dir;
+  // Most bytes of its files. Empty: a quarter of the file system's free space,
+  // at most 256 GiB.
+  std::optional<Bytes> disk_capacity;
+  std::string disk_pressure_source = "auto";  // The file system of `disk_dir`.
+  // What was written is read again before it counts as a copy.
+  bool disk_read_back = true;
+  // Idle entries without a copy below are copied down after this long, so that
+  // they can be given back at once; empty: only under pressure.
+  std::optional<Duration> write_behind_after = std::chrono::milliseconds(500);
+  // Most bytes a second that this may copy; empty: as fast as it goes.
+  std::optional<Bytes> write_behind_rate = kGiB;
+  // How often every blob on disk is read and verified; empty: never.
+  std::optional<Duration> scrub_every = std::chrono::hours(24 * 7);
+  // How long a set may wait for room that is being made below.
+  Duration room_wait = std::chrono::seconds(10);
+  // How long EMERGENCY copies down what has no copy yet; after that it is
+  // destroyed, if it was idle for long.
+  Duration emergency_time = std::chrono::milliseconds(500);
+
   // --- how pressure is judged ---
   Thresholds thresholds;
   double exit_band = 0.02;
@@ -63,6 +90,8 @@ struct Options {
   std::string policy = "documented";
   // An entry idle longer than this leaves the tier; empty: never.
   std::optional<Duration> ttl = std::chrono::minutes(10);
+  std::optional<Duration> host_ttl;
+  std::optional<Duration> disk_ttl;
   Duration idle_normal = std::chrono::seconds(120);
   Duration idle_critical = std::chrono::seconds(30);
   // Most tokens over all live entries; empty: no budget.
@@ -71,8 +100,10 @@ struct Options {
   Duration reclaim_slice = std::chrono::milliseconds(1);
 
   // --- the world ---
-  std::shared_ptr<Clock> clock;              // Empty: the machine's.
-  std::shared_ptr<PressureSource> pressure;  // Empty: by `pressure_source`.
+  std::shared_ptr<Clock> clock;                   // Empty: the machine's.
+  std::shared_ptr<PressureSource> pressure;       // Empty: by `pressure_source`.
+  std::shared_ptr<PressureSource> host_pressure;  // Likewise, of the tiers below.
+  std::shared_ptr<PressureSource> disk_pressure;
   std::function<void(const Event&)> on_event;
   std::function<void(const LevelChange&)> on_level;
 

@@ -28,7 +28,8 @@ enum class Code : std::uint8_t {
   kBusy,         // A bound was reached (leases on one entry, operations in flight).
   kClosed,       // The cache is closed or closing.
   kUnavailable,  // A device, file or source that is not there.
-  kInternal
+  kInternal,
+  kCorrupt  // The bytes are not those that were stored; they are never served.
 };
 
 SPILLWAY_API std::string_view Name(Code code);

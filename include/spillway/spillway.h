@@ -54,7 +54,8 @@ typedef enum spillway_code {
   SPILLWAY_BUSY = 9,         /* A bound was reached. */
   SPILLWAY_CLOSED = 10,      /* The cache is closed or closing. */
   SPILLWAY_UNAVAILABLE = 11, /* A device, file or source that is not there. */
-  SPILLWAY_INTERNAL = 12
+  SPILLWAY_INTERNAL = 12,
+  SPILLWAY_CORRUPT = 13 /* The bytes are not those that were stored. */
 } spillway_code;
 
 typedef enum spillway_level {

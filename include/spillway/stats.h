@@ -13,8 +13,24 @@
 
 namespace spillway {
 
+// The files of a disk tier.
+struct FileStats {
+  Bytes written = 0;        // All of it: headers, padding and journal included.
+  Bytes value_written = 0;  // Of that, values: written / value_written is the amplification.
+  Bytes read = 0;
+  std::uint64_t corrupt = 0;  // Blobs that were not what they should have been.
+  std::uint64_t io_errors = 0;
+  std::uint64_t syncs = 0;
+  std::uint64_t sync_failures = 0;
+  std::uint64_t recovered = 0;  // Found at open.
+  std::uint64_t recovery_rejected = 0;
+  Bytes quarantined = 0;
+  bool direct = false;  // Past the kernel's page cache.
+  std::string trouble;  // Why it is read-only or down; empty: it is fine.
+};
+
 struct TierStats {
-  std::string name;                // "device"
+  std::string name;                // "device"; empty: there is no such tier.
   Bytes capacity = 0;              // 0: none set (preset seed).
   Bytes bytes = 0;                 // Live entries, leased leftovers and reservations in flight.
   Bytes held = 0;                  // Physical memory taken from the device, slack included.
@@ -27,6 +43,27 @@ struct TierStats {
   std::optional<double> pressure;  // Empty: UNKNOWN.
   Level level = Level::kRelaxed;
   TimePoint level_since;
+  std::uint64_t level_changes = 0;
+  std::uint64_t entries = 0;       // With a copy here.
+  Bytes backed = 0;                // Of `bytes`: those with a copy further down.
+  Bytes clean = 0;                 // Of `held`: chunks with nothing but such bytes.
+  std::uint64_t failed_moves = 0;  // Into this tier.
+  FileStats files;                 // Of the disk tier.
+};
+
+// What travels between tiers.
+struct MoveStats {
+  Bytes bytes_down = 0;
+  Bytes bytes_up = 0;
+  std::uint64_t fetches = 0;  // Gets that waited for a copy to come up.
+  std::uint64_t fetches_failed = 0;
+  std::uint64_t promoted = 0;
+  std::uint64_t prefetched = 0;
+  std::uint64_t cancelled = 0;
+  std::uint64_t corrupt = 0;  // Copies that did not match their checksums; never served.
+  std::uint64_t scrubbed = 0;
+  std::uint64_t under_way = 0;  // Now.
+  Bytes passing_bytes = 0;      // Now: values lent from memory of no tier.
 };
 
 // Where pressure comes from, and how that goes.
@@ -64,7 +101,13 @@ struct Stats {
   std::array<Bytes, kReasons> left_bytes_by_reason{};
   std::array<std::uint64_t, kActions> left_by_action{};
   TierStats device;
-  SourceStats source;
+  TierStats host;
+  TierStats disk;
+  MoveStats moves;
+  bool loading = false;  // The disk tier is still being read in.
+  SourceStats source;    // Of the top tier.
+  SourceStats host_source;
+  SourceStats disk_source;
 };
 
 }  // namespace spillway

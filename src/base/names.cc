@@ -101,6 +101,8 @@ std::string_view Name(Code code) {
       return "Unavailable";
     case Code::kInternal:
       return "Internal";
+    case Code::kCorrupt:
+      return "Corrupt";
   }
   return "";
 }

@@ -1,5 +1,7 @@
 #include "cache/batch.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/later.h"
@@ -41,13 +43,7 @@ void Batch::Begin(Operation* operation, Item* item) {
     case Operation::Kind::kSet:
       return BeginSet(item);
     case Operation::Kind::kGet:
-      if (!operation->get.into.fragments().empty()) {
-        return Finish(item, core_->GetInto(operation->key, operation->get.into, operation));
-      }
-      operation->lease.Release();
-      operation->found = core_->Get(operation->key, &operation->lease);
-      operation->bytes = operation->lease.size();
-      return Finish(item, {});
+      return BeginGet(item);
     case Operation::Kind::kTouch:
       operation->found = core_->Touch(operation->key);
       return Finish(item, {});
@@ -70,36 +66,124 @@ void Batch::BeginSet(Item* item) {
   if (item->step.exchange(Step::kLeft, std::memory_order_acq_rel) == Step::kAdmitted) Copy(item);
 }
 
+// --- gets ---
+
+void Batch::BeginGet(Item* item) {
+  Operation* const operation = item->operation;
+  operation->lease.Release();
+  operation->bytes = 0;
+  if (core_->Find(operation->key, &operation->lease) != Core::Found::kBelow) {
+    return FinishGet(item);
+  }
+  if (operation->get.wait <= Duration::zero()) {
+    return Finish(
+        item, Error{Code::kNotResident, fmt::format("get '{}': it is not in memory, and wait is 0",
+                                                    Printable(operation->key))});
+  }
+  item->run = &Batch::Fetch;
+  core_->strand().Post(item);
+}
+
+void Batch::Fetch(Strand::Task* task) {
+  auto* item = static_cast<Item*>(task);
+  Core& core = *item->batch->core_;
+  const TimePoint now = core.clock().Now();
+  item->Waiter::hash = core.engine().store().index().HashOf(item->operation->key);
+  item->Waiter::key = item->operation->key;
+  item->Waiter::deadline = std::min(item->batch->deadline_, Later(now, item->operation->get.wait));
+  item->Waiter::done = &Batch::Fetched;
+  core.engine().Fetch(item, now);
+}
+
+void Batch::Fetched(Waiter* waiter, Slot* leased, Status status) {
+  auto* item = static_cast<Item*>(waiter);
+  Batch* const batch = item->batch;
+  if (!status) return batch->Finish(item, std::move(status));
+  batch->core_->HandOver(leased, &item->operation->lease);
+  if (!item->operation->lease || item->operation->get.into.fragments().empty()) {
+    return batch->FinishGet(item);
+  }
+  // We are on the strand: others wait for it, a copy can be made elsewhere.
+  item->run = &Batch::CopyOut;
+  batch->core_->executor().Run(item);
+}
+
+void Batch::CopyOut(Strand::Task* task) {
+  auto* item = static_cast<Item*>(task);
+  item->batch->FinishGet(item);
+}
+
+void Batch::FinishGet(Item* item) {
+  Operation* const operation = item->operation;
+  operation->found = static_cast<bool>(operation->lease);
+  operation->bytes = operation->lease.size();
+  Status status;
+  if (operation->found && !operation->get.into.fragments().empty()) {
+    status = core_->CopyOut(operation->key, operation->lease, operation->get.into);
+    operation->lease.Release();
+  }
+  Finish(item, std::move(status));
+}
+
+// --- sets ---
+
+void Batch::TooLate(Item* item, std::string_view before) {
+  Finish(item, Error{Code::kDeadline, fmt::format("set '{}': the time allowed ran out before it {}",
+                                                  Printable(item->entry.key), before)});
+}
+
 void Batch::Admit(Strand::Task* task) {
   auto* item = static_cast<Item*>(task);
   Batch* batch = item->batch;
   Core& core = *batch->core_;
-  if (batch->TooLate()) {
-    return batch->Finish(
-        item, Error{Code::kDeadline, fmt::format("set '{}': the time allowed ran out before it "
-                                                 "was admitted",
-                                                 Printable(item->entry.key))});
+  if (batch->TooLate()) return batch->TooLate(item, "was admitted");
+  bool soon = false;
+  Result<std::uint32_t> slot = core.engine().Admit(item->entry, core.clock().Now(),
+                                                   core.engine().single() ? nullptr : &soon);
+  if (soon) {
+    item->Parked::deadline = batch->deadline_;
+    item->Parked::retry = &Batch::Retry;
+    return core.engine().Park(item);
   }
-  Result<std::uint32_t> slot = core.engine().Admit(item->entry, core.clock().Now());
   if (!slot) return batch->Finish(item, slot.error());
   item->slot = *slot;
+  batch->Admitted(item);
+}
+
+bool Batch::Retry(Engine::Parked* parked, bool expired) {
+  auto* item = static_cast<Item*>(parked);
+  Batch* const batch = item->batch;
+  Core& core = *batch->core_;
+  if (expired) {
+    batch->TooLate(item, "was admitted");
+    return true;
+  }
+  bool soon = false;
+  Result<std::uint32_t> slot = core.engine().Admit(item->entry, core.clock().Now(), &soon);
+  if (soon) return false;
+  if (!slot) {
+    batch->Finish(item, slot.error());
+    return true;
+  }
+  item->slot = *slot;
+  batch->Admitted(item);
+  return true;
+}
+
+void Batch::Admitted(Item* item) {
   if (item->step.exchange(Step::kAdmitted, std::memory_order_acq_rel) == Step::kLeft) {
     item->run = &Batch::Copy;
-    core.executor().Run(item);
+    core_->executor().Run(item);
   }
 }
 
 void Batch::Copy(Strand::Task* task) {
   auto* item = static_cast<Item*>(task);
   Core& core = *item->batch->core_;
-  Store& store = core.engine().store();
   const Source& source = item->operation->source;
-  std::byte* data = store.slots().slot(item->slot).data;
-  if (MutantOn(Mutant::kTornCopy) && source.fragments().size() > 1) {
-    store.tier()->Write(data, Source({source.fragments().front()}));
-  } else {
-    store.tier()->Write(data, source);
-  }
+  const bool torn = MutantOn(Mutant::kTornCopy) && source.fragments().size() > 1;
+  Status filled = core.Fill(item->slot, torn ? Source({source.fragments().front()}) : source);
+  if (!filled) return item->batch->Finish(item, std::move(filled));
   item->run = &Batch::Commit;
   core.strand().Post(item);
 }
@@ -110,10 +194,7 @@ void Batch::Commit(Strand::Task* task) {
   Core& core = *batch->core_;
   if (batch->TooLate() && !MutantOn(Mutant::kLateCommit)) {
     core.engine().Abort(item->slot);
-    return batch->Finish(
-        item, Error{Code::kDeadline, fmt::format("set '{}': the time allowed ran out before it "
-                                                 "was whole",
-                                                 Printable(item->entry.key))});
+    return batch->TooLate(item, "was whole");
   }
   core.engine().Commit(item->slot, core.clock().Now());
   batch->Finish(item, {});

@@ -21,7 +21,7 @@ class Batch {
  private:
   // Who goes on after admission: whoever of strand and submitter comes second.
   enum class Step : std::uint8_t { kSubmitted, kAdmitted, kLeft };
-  struct Item : Strand::Task {
+  struct Item : Strand::Task, Waiter, Engine::Parked {
     Batch* batch = nullptr;
     Operation* operation = nullptr;
     NewEntry entry;
@@ -32,7 +32,15 @@ class Batch {
   Batch(std::shared_ptr<Core> core, std::size_t count, Duration within, Completion done);
   void Begin(Operation* operation, Item* item);
   void BeginSet(Item* item);
+  void BeginGet(Item* item);
+  static void Fetch(Strand::Task* task);
+  static void Fetched(Waiter* waiter, Slot* leased, Status status);
+  static void CopyOut(Strand::Task* task);
+  void FinishGet(Item* item);
   static void Admit(Strand::Task* task);
+  static bool Retry(Engine::Parked* parked, bool expired);
+  void Admitted(Item* item);
+  void TooLate(Item* item, std::string_view before);
   static void Copy(Strand::Task* task);
   static void Commit(Strand::Task* task);
   static void Erase(Strand::Task* task);

@@ -80,11 +80,19 @@ Result<std::optional<Lease>> Cache::Get(std::string_view key, const GetOptions& 
   if (options.where == Place::kDevice) {
     return Error{Code::kNotResident, "get: the tier is on the cpu device; there is no GPU address"};
   }
-  if (options.into.fragments().empty()) return Get(key);
-  Operation operation;
-  if (Status ok = core_->GetInto(key, options.into, &operation); !ok) return ok.error();
-  if (!operation.found) return std::optional<Lease>();
+  Lease lease;
+  const Core::Found found = core_->Find(key, &lease);
+  if (found == Core::Found::kBelow) {
+    if (Status up = core_->Fetch(key, options.wait, &lease); !up) return up.error();
+  }
+  if (!lease) return std::optional<Lease>();
+  if (options.into.fragments().empty()) return std::optional<Lease>(std::move(lease));
+  if (Status ok = core_->CopyOut(key, lease, options.into); !ok) return ok.error();
   return std::optional<Lease>(Lease());
+}
+
+std::size_t Cache::Prefetch(const std::string_view* keys, std::size_t count) {
+  return core_->Prefetch(keys, count);
 }
 
 std::size_t Cache::GetMany(const std::string_view* keys, std::size_t count, Lease* leases) {
@@ -116,11 +124,22 @@ Reclaimed Cache::Reclaim(Bytes bytes, Duration within) { return core_->Reclaim(b
 std::size_t Cache::size() const { return core_->engine().store().entries(); }
 Tokens Cache::total_tokens() const { return core_->engine().store().tokens(); }
 Level Cache::level() const { return core_->engine().level(); }
+Level Cache::level(std::string_view tier) const {
+  const std::optional<TierId> id = core_->TierNamed(tier);
+  return id ? core_->engine().level(*id) : Level::kRelaxed;
+}
 Mode Cache::mode() const { return ModeOf(level()); }
 
 std::optional<double> Cache::pressure() const {
   std::optional<double> pressure;
   RunOn(core_->strand(), [&] { pressure = core_->engine().pressure(); });
+  return pressure;
+}
+
+std::optional<double> Cache::pressure(std::string_view tier) const {
+  const std::optional<TierId> id = core_->TierNamed(tier);
+  std::optional<double> pressure;
+  if (id) RunOn(core_->strand(), [&] { pressure = core_->engine().pressure(*id); });
   return pressure;
 }
 

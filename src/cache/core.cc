@@ -1,13 +1,17 @@
 #include "cache/core.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <thread>
 
 #include <fmt/format.h>
 
+#include "base/later.h"
 #include "base/mutant.h"
 #include "base/printable.h"
+#include "cache/thread_mover.h"
 
 namespace spillway {
 
@@ -16,10 +20,9 @@ constexpr std::size_t kOperationsInFlightMax = 1 << 16;
 // Up to here a value is copied on the strand, in one event instead of two: the
 // copy costs less than the second event.
 constexpr Bytes kCopyOnStrandMax = 4 * kKiB;
-// A driver may well be slower than a short period; then it is no reason to
-// give it up.
-constexpr Duration kShortestDeadline = std::chrono::milliseconds(20);
-constexpr Duration kByHandDeadline = std::chrono::milliseconds(200);
+// How long closing waits for moves under way: they are called off, and stop at
+// the next piece. A disk that hangs is left to itself.
+constexpr Duration kCloseWithin = std::chrono::seconds(5);
 }  // namespace
 
 Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
@@ -28,36 +31,108 @@ Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
   settings.reserve = parts.reserve;
   settings.hash_bits = parts.hash_bits;
   settings.moves_per_step = parts.moves_per_step;
-  auto engine = Engine::Open(settings, std::move(parts.tier));
+  settings.unix_offset = parts.unix_offset;
+  if (!parts.strand) parts.strand = std::make_unique<CombiningStrand>();
+  auto self = std::make_shared<std::weak_ptr<Core>>();
+  const TierMask mask = parts.tiers.mask();
+  const bool single = (mask & (mask - 1)) == 0;
+  if (!parts.mover && !single) {
+    ThreadMover::Settings mover;
+    mover.ways = {parts.tiers.device.get(), parts.tiers.host.get(), parts.tiers.disk.get()};
+    mover.background_rate = options.write_behind_rate;
+    parts.mover =
+        std::make_unique<ThreadMover>(mover, parts.strand.get(), [self] { return self->lock(); });
+  }
+  auto engine = Engine::Open(settings, std::move(parts.tiers), parts.mover.get());
   if (!engine) return engine.error();
-  return std::shared_ptr<Core>(new Core(options, std::move(parts), std::move(*engine)));
+  const bool load = parts.load;
+  std::shared_ptr<Core> core(new Core(options, std::move(parts), std::move(*engine)));
+  *self = core;
+  core->engine_->OnMove(&Core::OnMove, core.get());
+  if (load && core->engine_->store().disk() != nullptr) core->StartLoading();
+  return core;
 }
 
 Core::Core(const Options& options, Parts parts, std::unique_ptr<Engine> engine)
     : options_(options),
       clock_(options.clock ? options.clock : SystemClock()),
       device_(std::move(parts.device)),
-      pressure_(std::move(parts.pressure)),
-      by_hand_(pressure_),
+      host_(std::move(parts.host)),
       total_(parts.total),
-      strand_(parts.strand ? std::move(parts.strand) : std::make_unique<CombiningStrand>()),
+      strand_(std::move(parts.strand)),
       executor_(parts.executor ? std::move(parts.executor) : std::make_unique<ThreadExecutor>()),
+      mover_(std::move(parts.mover)),
       engine_(std::move(engine)),
       index_(engine_->store().index()) {
   reap_task_.core = this;
   reap_task_.run = [](Strand::Task* task) { static_cast<ReapTask*>(task)->core->ReapAll(); };
+  for (const TierId tier : kTierIds) {
+    std::shared_ptr<PressureSource>& source = parts.pressure[IndexOf(tier)];
+    if (source == nullptr) continue;  // Scenarios bring samples, no source.
+    senses_[IndexOf(tier)] = std::make_unique<TierSense>(this, tier, std::move(source));
+  }
 }
 
-Core::~Core() = default;
+// Movers end before what they carry between.
+Core::~Core() { mover_.reset(); }
 
 void Core::Close() {
   Stop();
   while (const int open = batches_.load(std::memory_order_acquire)) {
     batches_.wait(open, std::memory_order_acquire);
   }
+  RunOn(*strand_, [this] { engine_->Close(); });
+  WaitForMoves();
   RunOn(*strand_, [this] {
-    engine_->Close();
-    if (engine_->store().zombies() > 0) self_ = shared_from_this();
+    if (engine_->anything_under_way() || engine_->store().zombies() > 0) self_ = shared_from_this();
+    if (!engine_->anything_under_way()) engine_->store().CloseDisk();
+  });
+}
+
+// --- moves ---
+
+void Core::OnMove(Strand::Task* task) {
+  std::unique_ptr<Move> move(static_cast<Move*>(task));
+  Core* const core = static_cast<Core*>(move->owner);
+  core->engine_->Finish(std::move(move), core->clock_->Now());
+  core->LetGoOfSelf();
+}
+
+void Core::WaitForMoves() {
+  // real world: a mover's thread is at work, and there is nothing to be told by
+  const auto until = std::chrono::steady_clock::now() + kCloseWithin;  // real world: as above
+  for (;;) {
+    bool busy = false;
+    RunOn(*strand_, [&] { busy = engine_->anything_under_way(); });
+    if (!busy || std::chrono::steady_clock::now() > until) return;  // real world: as above
+    std::this_thread::sleep_for(std::chrono::microseconds(200));    // real world: as above
+  }
+}
+
+void Core::StartLoading() {
+  loading_.store(true, std::memory_order_relaxed);
+  engine_->Loading();
+  struct Batch : Strand::Task {
+    std::shared_ptr<Core> core;
+    std::vector<BlobStore::Found> found;
+    bool done = false;
+  };
+  // The store's thread must not be what keeps us: it is ours.
+  const std::weak_ptr<Core> weak = weak_from_this();
+  engine_->store().disk()->StartLoading([weak](std::vector<BlobStore::Found> found, bool done) {
+    const std::shared_ptr<Core> core = weak.lock();
+    if (core == nullptr) return;
+    auto* const batch = new Batch();
+    batch->core = core;
+    batch->found = std::move(found);
+    batch->done = done;
+    batch->run = [](Strand::Task* task) {
+      const std::unique_ptr<Batch> last(static_cast<Batch*>(task));
+      Core& adopting = *last->core;
+      adopting.engine_->Adopt(std::move(last->found), last->done, adopting.clock_->Now());
+      if (last->done) adopting.loading_.store(false, std::memory_order_relaxed);
+    };
+    core->strand_->Post(batch);
   });
 }
 
@@ -71,26 +146,30 @@ void Core::BatchEnds() noexcept {
 
 Status Core::Start() {
   const std::lock_guard lock(start_mutex_);
-  if (watch_ != nullptr) return {};
-  RunOn(*strand_, [this] { engine_->ExpectSamplesEvery(options_.sample_period, clock_->Now()); });
-  Poller::Settings settings;
-  settings.pace.slowest = options_.sample_period;
-  settings.pace.near = std::min(options_.sample_period, settings.pace.near);
-  settings.pace.thresholds = options_.thresholds;
-  // So that the third period without a reading does not end without UNKNOWN:
-  // one passes before the call, two before the watchdog has noticed.
-  settings.deadline = std::max(options_.sample_period, kShortestDeadline);
-  watch_ = Poller::Shared().Add(pressure_, settings, this);
+  if (started()) return {};
+  for (const TierId tier : kTierIds) {
+    TierSense* const sense = senses_[IndexOf(tier)].get();
+    if (sense == nullptr) continue;
+    RunOn(*strand_,
+          [&] { engine_->ExpectSamplesEvery(tier, options_.sample_period, clock_->Now()); });
+    sense->Start(options_);
+  }
+  started_.store(true, std::memory_order_relaxed);
   return {};
 }
 
 void Core::Stop() {
   const std::lock_guard lock(start_mutex_);
-  if (watch_ == nullptr) return;
-  watch_.reset();
-  pass_.reset();
+  if (!started()) return;
+  started_.store(false, std::memory_order_relaxed);
+  for (const std::unique_ptr<TierSense>& sense : senses_) {
+    if (sense != nullptr) sense->Stop();
+  }
   RunOn(*strand_, [this] {
-    engine_->ExpectSamplesEvery(Duration::zero(), clock_->Now());
+    for (const TierId tier : kTierIds) {
+      if (senses_[IndexOf(tier)] == nullptr) continue;
+      engine_->ExpectSamplesEvery(tier, Duration::zero(), clock_->Now());
+    }
     engine_->ForgetPressure();
   });
 }
@@ -104,24 +183,6 @@ Core::SampleValue Core::ValueOf(const Result<Reading>& reading) {
     value.pressure = reading->pressure();
   }
   return value;
-}
-
-Core::Next Core::OnReading(const Result<Reading>& reading) {
-  if (reading) {
-    const std::lock_guard lock(reading_mutex_);
-    reading_ = *reading;
-    read_at_ = clock_->Now();
-  }
-  pass_.emplace(this, ValueOf(reading));
-  const Next next = Continue();
-  // Relief has mostly nothing to do: not worth another turn to find out.
-  return next == Next::kMore ? Continue() : next;
-}
-
-Core::Next Core::Continue() {
-  RunOn(*strand_, [this] { pass_->Step(); });
-  if (pass_->next() != PassSteps::Next::kNothing) return Next::kMore;
-  return pass_->acted() ? Next::kAgain : Next::kWait;
 }
 
 // --- writes ---
@@ -150,24 +211,120 @@ Status Core::CheckSource(std::string_view key, const Source& source,
   return engine_->Check(key, bytes, options);
 }
 
+namespace {
+
+// A set that waits for room on its caller's thread.
+struct WaitingSet : Engine::Parked {
+  Core* core = nullptr;
+  const NewEntry* entry = nullptr;
+  Result<std::uint32_t> slot = std::uint32_t{kNoSlot};
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool done = false;  // Guarded by mutex.
+
+  void End() {
+    const std::lock_guard lock(mutex);
+    done = true;
+    wake.notify_one();
+  }
+};
+
+Error NoRoomInTime(std::string_view key) {
+  return {
+      Code::kBlocked,
+      fmt::format("set '{}': room was being made for it in the tiers below, and did not come in "
+                  "time (room_wait)",
+                  Printable(key))};
+}
+
+bool RetrySet(Engine::Parked* parked, bool expired) {
+  auto* const set = static_cast<WaitingSet*>(parked);
+  bool soon = false;
+  if (expired) {
+    set->slot = NoRoomInTime(set->entry->key);
+  } else {
+    set->slot = set->core->engine().Admit(*set->entry, set->core->clock().Now(), &soon);
+    if (soon) return false;
+  }
+  set->End();
+  return true;
+}
+
+}  // namespace
+
+Result<std::uint32_t> Core::WaitForRoom(const NewEntry& entry) {
+  WaitingSet set;
+  set.core = this;
+  set.entry = &entry;
+  set.retry = &RetrySet;
+  RunOn(*strand_, [&] {
+    const TimePoint now = clock_->Now();
+    set.deadline = Later(now, options_.room_wait);
+    // Room may have come since it was refused.
+    bool soon = false;
+    set.slot = engine_->Admit(entry, now, &soon);
+    soon ? engine_->Park(&set) : set.End();
+  });
+  std::unique_lock lock(set.mutex);
+  const bool in_time = set.wake.wait_for(lock, options_.room_wait, [&] { return set.done; });
+  lock.unlock();
+  if (!in_time) {
+    RunOn(*strand_, [&] {
+      if (set.done) return;
+      engine_->Unpark(&set);
+      set.slot = NoRoomInTime(entry.key);
+    });
+  }
+  return set.slot;
+}
+
 Status Core::Set(std::string_view key, const Source& source, const SetOptions& options) {
   if (Status ok = CheckSource(key, source, options); !ok) return ok;
   Store& store = engine_->store();
   const NewEntry entry{key, store.index().HashOf(key), source.bytes(), options};
-  const bool small = entry.bytes <= kCopyOnStrandMax;
+  bool soon = false;
+  bool done = false;
+  bool* const may_wait = engine_->single() ? nullptr : &soon;
   Result<std::uint32_t> slot = std::uint32_t{kNoSlot};
   RunOn(*strand_, [&] {
     const TimePoint now = clock_->Now();
-    slot = engine_->Admit(entry, now);
-    if (!slot || !small) return;
-    store.tier()->Write(store.slots().slot(*slot).data, source);
+    slot = engine_->Admit(entry, now, may_wait);
+    if (!slot || entry.bytes > kCopyOnStrandMax || store.ReservedIn(*slot) == TierId::kDisk) return;
+    store.memory(store.ReservedIn(*slot))->Write(store.slots().slot(*slot).data, source);
     engine_->Commit(*slot, now);
+    done = true;
   });
+  if (soon) slot = WaitForRoom(entry);
   if (!slot) return slot.error();
-  if (small) return {};
-  store.tier()->Write(store.slots().slot(*slot).data, source);
+  if (done) return {};
+  if (Status filled = Fill(*slot, source); !filled) return filled;
   RunOn(*strand_, [&] { engine_->Commit(*slot, clock_->Now()); });
   return {};
+}
+
+Status Core::Fill(std::uint32_t reservation, const Source& source) {
+  Store& store = engine_->store();
+  const TierId tier = store.ReservedIn(reservation);
+  if (tier != TierId::kDisk) {
+    store.memory(tier)->Write(store.slots().slot(reservation).data, source);
+    return {};
+  }
+  BlobFacts facts;
+  BlobId blob = kNoBlob;
+  RunOn(*strand_, [&] {
+    facts = store.BlobFactsOf(reservation);
+    blob = store.BelowOf(reservation).blob;
+  });
+  const Seal seal = Seal::Of(source);
+  Status written = store.disk()->Write(blob, facts, seal, source, nullptr);
+  RunOn(*strand_, [&] {
+    if (written) {
+      store.BelowOf(reservation).seal = seal;
+    } else {
+      engine_->Abort(reservation);
+    }
+  });
+  return written;
 }
 
 bool Core::Erase(std::string_view key) {
@@ -191,49 +348,48 @@ bool Core::TakeTicket() {
 // --- pressure ---
 
 void Core::PassSteps::Step() {
-  Journal& journal = core_->engine_->journal();
-  const std::uint64_t before = journal.removed();
-  journal.Collect(left_);
+  MoveLog& log = core_->engine_->move_log();
+  const std::uint64_t before = log.left();
+  log.Collect(left_);
   next_ == Next::kLook ? Look() : Relieve();
-  journal.Collect(nullptr);
-  acted_ = acted_ || journal.removed() != before;
+  log.Collect(nullptr);
+  acted_ = acted_ || log.left() != before;
+  if (next_ == Next::kNothing && core_->started()) core_->engine_->Tend(core_->clock_->Now());
 }
 
 void Core::PassSteps::Look() {
   Engine& engine = *core_->engine_;
   const TimePoint now = core_->clock_->Now();
   if (engine.Look(now)) return;
-  const Level before = engine.level();
-  if (sample_) engine.Sample(sample_->pressure, sample_->total, now);
-  const bool run = engine.RunsOnEverySample() || engine.level() != before;
+  const Level before = engine.level(tier_);
+  if (sample_) engine.Sample(tier_, sample_->pressure, sample_->total, now);
+  const bool run = engine.RunsOnEverySample() || engine.level(tier_) != before;
   next_ = run ? Next::kRelieve : Next::kNothing;
 }
 
 void Core::PassSteps::Relieve() {
   const TimePoint start = core_->clock_->Now();
   progress_ = core_->engine_->Relieve(
-      start, [&] { return core_->clock_->Now() - start > core_->options_.reclaim_slice; });
+      tier_, start, [&] { return core_->clock_->Now() - start > core_->options_.reclaim_slice; });
   if (progress_ != Engine::Progress::kMore) next_ = Next::kNothing;
 }
 
 void Core::Pass(const std::optional<SampleValue>& sample, std::vector<Departure>* left) {
-  PassSteps steps(this, sample, left);
-  while (steps.next() != PassSteps::Next::kNothing) {
-    RunOn(*strand_, [&] { steps.Step(); });
+  const TierId top = engine_->store().top();
+  for (const TierId tier : kTierIds) {
+    if (!Has(engine_->store().tiers(), tier)) continue;
+    PassSteps steps(this, tier, tier == top ? sample : std::nullopt, left);
+    while (steps.next() != PassSteps::Next::kNothing) {
+      RunOn(*strand_, [&] { steps.Step(); });
+    }
   }
 }
 
 Applied Core::Apply(std::optional<double> pressure) {
   SampleValue value{pressure, total_};
   if (!pressure) {
-    const std::lock_guard lock(start_mutex_);
-    if (watch_ == nullptr) {
-      value = ValueOf(by_hand_.Read(kByHandDeadline));
-    } else {
-      // The poller alone reads while it watches: one that hangs has it.
-      const std::lock_guard reading_lock(reading_mutex_);
-      value = reading_ ? ValueOf(*reading_) : SampleValue{};
-    }
+    TierSense* const sense = senses_[IndexOf(engine_->store().top())].get();
+    value = sense == nullptr ? SampleValue{} : ValueOf(sense->Read());
   }
   Applied applied;
   Pass(value, &applied.left);
@@ -241,13 +397,33 @@ Applied Core::Apply(std::optional<double> pressure) {
   return applied;
 }
 
-Reclaimed Core::Reclaim(Bytes bytes, Duration) {
+Reclaimed Core::Reclaim(Bytes bytes, Duration within) {
   Reclaimed reclaimed;
-  if (bytes > 0) {
+  if (bytes == 0) return reclaimed;
+  if (engine_->single()) {
     reclaimed.why_not_more =
         "nothing here has a copy in a lower tier, and reclaim never destroys the last one";
+    return reclaimed;
   }
-  return reclaimed;
+  const TierId top = engine_->store().top();
+  const auto until = std::chrono::steady_clock::now() + within;  // real world: its caller waits
+  for (;;) {
+    bool more = false;
+    RunOn(*strand_, [&] {
+      reclaimed.freed += engine_->GiveBack(top, bytes - reclaimed.freed, clock_->Now(), &more);
+    });
+    if (reclaimed.freed >= bytes) return reclaimed;
+    if (!more) {
+      reclaimed.why_not_more =
+          "what is left is leased, has no room below, or shares its memory with such";
+      return reclaimed;
+    }
+    if (std::chrono::steady_clock::now() >= until) {  // real world: its caller waits
+      reclaimed.why_not_more = "the time allowed ran out while more was being copied down";
+      return reclaimed;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));  // real world: movers are at work
+  }
 }
 
 void Core::Look() {
@@ -281,11 +457,24 @@ void Core::ReapAll() {
     engine_->Reap(at - 1);
     at = next;
   }
+  LetGoOfSelf();
+}
+
+void Core::LetGoOfSelf() {
   // Whoever runs the strand holds a reference of its own.
-  if (self_ != nullptr && engine_->store().zombies() == 0) self_.reset();
+  if (self_ == nullptr || engine_->store().zombies() > 0 || engine_->anything_under_way()) return;
+  engine_->store().CloseDisk();
+  self_.reset();
 }
 
 // --- answers ---
+
+std::optional<TierId> Core::TierNamed(std::string_view name) const {
+  for (const TierId tier : kTierIds) {
+    if (Has(engine_->store().tiers(), tier) && Name(tier) == name) return tier;
+  }
+  return std::nullopt;
+}
 
 Stats Core::stats() {
   Stats stats;
@@ -293,7 +482,14 @@ Stats Core::stats() {
   for (const Counter& counter : misses_) {
     stats.misses += counter.value.load(std::memory_order_relaxed);
   }
-  CountSource(&stats.source);
+  for (const TierId tier : kTierIds) {
+    TierSense* const sense = senses_[IndexOf(tier)].get();
+    if (sense == nullptr) continue;
+    SourceStats& source = tier == engine_->store().top() ? stats.source
+                          : tier == TierId::kHost        ? stats.host_source
+                                                         : stats.disk_source;
+    sense->CountInto(&source);
+  }
   // Hits are not counted when they happen: they stand in the lease words.
   const Store& store = engine_->store();
   stats.hits = store.departed_hits();
@@ -305,27 +501,6 @@ Stats Core::stats() {
     }
   }
   return stats;
-}
-
-void Core::CountSource(SourceStats* stats) {
-  if (pressure_ == nullptr) return;  // Scenarios bring samples, no source.
-  stats->name = pressure_->name();
-  {
-    const std::lock_guard lock(reading_mutex_);
-    stats->reading = reading_;
-    if (reading_) stats->age = clock_->Now() - read_at_;
-  }
-  const std::lock_guard lock(start_mutex_);
-  if (watch_ == nullptr) return;
-  const Poller::Account account = watch_->account();
-  stats->watched = true;
-  stats->hung = account.hung;
-  stats->reads = account.reads;
-  stats->failures = account.failures;
-  stats->hangs = account.hangs;
-  stats->cost = account.cost;
-  stats->wait = account.wait;
-  stats->last_error = account.last_error;
 }
 
 std::string Core::Explain(std::string_view key) {

@@ -1,9 +1,9 @@
 // The Core is a cache's engine together with what makes it safe from any
 // thread: the strand its changes run on, the lock-free paths that need no
-// strand, and what it does with readings between Start and Stop.
+// strand, the mover, and what it does with readings between Start and Stop.
 //
-// Life: a Cache holds it. If leases are open when the Cache goes, the Core
-// holds itself until the last of them is released.
+// Life: a Cache holds it. If leases are open when the Cache goes, or a move
+// does not end, the Core holds itself until the last of them is released.
 #pragma once
 
 #include <array>
@@ -19,27 +19,31 @@
 #include "base/executor.h"
 #include "base/strand.h"
 #include "cache/engine.h"
+#include "cache/tier_sense.h"
 #include "device/device.h"
-#include "monitor/bounded_read.h"
-#include "monitor/poller.h"
 #include "spillway/cache.h"
 
 namespace spillway {
 
-class Core : public std::enable_shared_from_this<Core>, private Poller::Client {
+class Core : public std::enable_shared_from_this<Core> {
  public:
   // What a cache is made of besides its options. Cache::Open fills it from the
   // device the options name; the simulator and scenarios bring their own.
   struct Parts {
-    std::shared_ptr<Device> device;  // What the tier stands on, if anything.
-    std::unique_ptr<Tier> tier;
-    std::shared_ptr<PressureSource> pressure;
-    std::unique_ptr<Strand> strand;      // Empty: a CombiningStrand.
-    std::unique_ptr<Executor> executor;  // Empty: a ThreadExecutor.
-    Bytes total = 0;                     // Of the card, to scale samples given by hand.
+    // What the tiers stand on, if anything.
+    std::shared_ptr<Device> device;
+    std::shared_ptr<Device> host;
+    TierStack tiers;
+    std::array<std::shared_ptr<PressureSource>, kTiers> pressure;  // By TierId.
+    std::unique_ptr<Strand> strand;                                // Empty: a CombiningStrand.
+    std::unique_ptr<Executor> executor;                            // Empty: a ThreadExecutor.
+    std::unique_ptr<Mover> mover;  // Empty: a ThreadMover, if there is more than one tier.
+    Bytes total = 0;               // Of the card, to scale samples given by hand.
     Bytes reserve = 0;
     int hash_bits = 64;
     std::size_t moves_per_step = 4096;
+    std::int64_t unix_offset = 0;
+    bool load = true;  // Look for what is on disk, at once.
   };
   static Result<std::shared_ptr<Core>> Open(const Options& options, Parts parts);
   static std::unique_ptr<Cache> Wrap(std::shared_ptr<Core> core);
@@ -47,7 +51,7 @@ class Core : public std::enable_shared_from_this<Core>, private Poller::Client {
 
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
-  ~Core() override;
+  ~Core();
 
   // The Cache has gone.
   void Close();
@@ -56,9 +60,18 @@ class Core : public std::enable_shared_from_this<Core>, private Poller::Client {
   void Stop();
 
   Status Set(std::string_view key, const Source& source, const SetOptions& options);
-  // False: a miss, and `lease`, which must be empty, stays so.
-  bool Get(std::string_view key, Lease* lease);
-  Status GetInto(std::string_view key, const Sink& sink, Operation* operation);
+  // What is in memory; `lease` must be empty, and stays so but for a hit.
+  enum class Found : std::uint8_t { kHit, kMiss, kBelow };
+  Found Find(std::string_view key, Lease* lease);
+  bool Get(std::string_view key, Lease* lease) { return Find(key, lease) == Found::kHit; }
+  // Brings it up and waits for that. A miss: no lease. Errors: Deadline,
+  // NotResident (wait 0), Unavailable, Busy, NoMemory.
+  Status Fetch(std::string_view key, Duration wait, Lease* lease);
+  // What Cache::Get does unless it was a hit.
+  void NoHit(std::string_view key, Found found, Result<std::optional<Lease>>* got);
+  // From anywhere into `sink`, by way of `lease`.
+  Status CopyOut(std::string_view key, const Lease& lease, const Sink& sink) const;
+  std::size_t Prefetch(const std::string_view* keys, std::size_t count);
   std::size_t GetMany(const std::string_view* keys, std::size_t count, Lease* leases);
   bool Erase(std::string_view key);
   void Clear();
@@ -83,9 +96,9 @@ class Core : public std::enable_shared_from_this<Core>, private Poller::Client {
     enum class Next : std::uint8_t { kLook, kRelieve, kNothing };
 
     // `left`, if any: gets what leaves.
-    PassSteps(Core* core, const std::optional<SampleValue>& sample,
+    PassSteps(Core* core, TierId tier, const std::optional<SampleValue>& sample,
               std::vector<Departure>* left = nullptr)
-        : core_(core), sample_(sample), left_(left) {}
+        : core_(core), tier_(tier), sample_(sample), left_(left) {}
     Next next() const { return next_; }
     void Step();  // On the strand, until next() is kNothing.
     Engine::Progress progress() const { return progress_; }
@@ -96,12 +109,14 @@ class Core : public std::enable_shared_from_this<Core>, private Poller::Client {
     void Relieve();
 
     Core* const core_;
+    const TierId tier_;
     const std::optional<SampleValue> sample_;
     Next next_ = Next::kLook;
     Engine::Progress progress_ = Engine::Progress::kDone;
     bool acted_ = false;
     std::vector<Departure>* const left_;
   };
+  // Of the top tier; those below follow it.
   void Pass(const std::optional<SampleValue>& sample, std::vector<Departure>* left = nullptr);
   Applied Apply(std::optional<double> pressure);
   Reclaimed Reclaim(Bytes bytes, Duration within);
@@ -124,6 +139,16 @@ class Core : public std::enable_shared_from_this<Core>, private Poller::Client {
     return engine_->store().slots().record(engine_->store().slots().IdOf(slot));
   }
 
+  // "device", "host" or "disk", if the cache has it.
+  std::optional<TierId> TierNamed(std::string_view name) const;
+  // Writes the value of a reservation, on the caller's thread. After an error
+  // it is aborted.
+  Status Fill(std::uint32_t reservation, const Source& source);
+  // Between Start and Stop there is work for quiet times, too.
+  bool started() const { return started_.load(std::memory_order_relaxed); }
+  // The engine's answer, as a lease.
+  void HandOver(Slot* leased, Lease* lease);
+
   // Border checks that need no state.
   Status CheckSource(std::string_view key, const Source& source, const SetOptions& options) const;
   // Bounds what Submit may have under way.
@@ -138,12 +163,13 @@ class Core : public std::enable_shared_from_this<Core>, private Poller::Client {
  private:
   Core(const Options& options, Parts parts, std::unique_ptr<Engine> engine);
 
-  Slot* Find(std::uint64_t hash, std::string_view key, Index::Use use);
-  // What Get does with what Find found, which may be null.
-  bool Lend(Slot* slot, TimePoint tick, Lease* lease);
+  Slot* FindSlot(std::uint64_t hash, std::string_view key, Index::Use use);
+  // What Find does with what FindSlot found, which may be null.
+  Found Lend(Slot* slot, TimePoint tick, Lease* lease);
   // The same for one that is known to be good.
   void HandOut(Slot* slot, TimePoint tick, Lease* lease);
-  bool Miss(Slot* expired);
+  Found Miss(Slot* expired);
+  Found NotInMemory(Slot* slot);
   bool Expired(Slot* slot) const;
   static void Stamp(Slot* slot, TimePoint tick);
   void CountMiss();
@@ -151,20 +177,24 @@ class Core : public std::enable_shared_from_this<Core>, private Poller::Client {
   void HandOverForReaping(Slot* slot) noexcept;
   void ReapAll();
 
-  // On the poller's threads: one step of a pass at a time, so that other
-  // devices are looked at in between.
-  Next OnReading(const Result<Reading>& reading) override;
-  Next Continue() override;
-  void CountSource(SourceStats* stats);
+  static void OnMove(Strand::Task* task);
+  struct WaitingGet;
+  bool Await(WaitingGet* get, Duration wait);
+  std::size_t FetchMany(const std::string_view* keys, const std::vector<std::size_t>& which,
+                        Lease* leases);
+  void WaitForMoves();
+  void StartLoading();
+  Result<std::uint32_t> WaitForRoom(const NewEntry& entry);
+  void LetGoOfSelf();
 
   const Options options_;
   const std::shared_ptr<Clock> clock_;
   const std::shared_ptr<Device> device_;
-  const std::shared_ptr<PressureSource> pressure_;
-  BoundedReader by_hand_;
+  const std::shared_ptr<Device> host_;
   const Bytes total_;
   const std::unique_ptr<Strand> strand_;
   const std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Mover> mover_;  // Constant once open.
   const std::unique_ptr<Engine> engine_;
   const Index& index_;  // The engine's: a hit has no time to ask its way there.
 
@@ -176,13 +206,9 @@ class Core : public std::enable_shared_from_this<Core>, private Poller::Client {
   std::shared_ptr<Core> self_;               // After Close, while leases are open. Strand only.
 
   std::mutex start_mutex_;
-  std::unique_ptr<Poller::Watch> watch_;  // Guarded by start_mutex_.
-  std::optional<PassSteps> pass_;         // The poller's.
-
-  // The last good reading, and when it was.
-  std::mutex reading_mutex_;
-  std::optional<Reading> reading_;  // Guarded by reading_mutex_.
-  TimePoint read_at_;               // Guarded by reading_mutex_.
+  std::array<std::unique_ptr<TierSense>, kTiers> senses_;  // Constant; what they watch is not.
+  std::atomic<bool> started_{false};
+  std::atomic<bool> loading_{false};  // A miss may still be found on disk.
 
   std::atomic<std::size_t> in_flight_{0};
   std::atomic<int> batches_{0};

@@ -1,17 +1,26 @@
 // The paths that need no strand: a hit, a release, a match.
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 #include <thread>
 
 #include <fmt/format.h>
 
+#include "base/later.h"
 #include "base/mutant.h"
 #include "base/printable.h"
 #include "cache/core.h"
+#include "device/host_copy.h"
 
 namespace spillway {
 
-Slot* Core::Find(std::uint64_t hash, std::string_view key, Index::Use use) {
+namespace {
+constexpr Duration kChainWait = std::chrono::seconds(10);  // As GetOptions::wait.
+}  // namespace
+
+Slot* Core::FindSlot(std::uint64_t hash, std::string_view key, Index::Use use) {
   for (;;) {
     Slot* reap = nullptr;
     Slot* slot = index_.Find(hash, key, use, &reap);
@@ -38,43 +47,137 @@ void Core::CountMiss() {
 }
 
 // Beside the path of a hit, and kept out of it.
-[[gnu::noinline]] bool Core::Miss(Slot* expired) {
+[[gnu::noinline]] Core::Found Core::Miss(Slot* expired) {
   if (expired != nullptr) {
     if (expired->word.Undo() == LeaseWord::After::kReap) HandOverForReaping(expired);
     Look();
+  } else if (loading_.load(std::memory_order_relaxed)) {
+    return Found::kBelow;
   }
   CountMiss();
-  return false;
+  return Found::kMiss;
+}
+
+[[gnu::noinline]] Core::Found Core::NotInMemory(Slot* slot) {
+  if (slot->word.Undo() == LeaseWord::After::kReap) HandOverForReaping(slot);
+  return Found::kBelow;
 }
 
 inline void Core::HandOut(Slot* slot, TimePoint tick, Lease* lease) {
   if (!MutantOn(Mutant::kUseNotStamped)) Stamp(slot, tick);
   lease->core_ = this;
   lease->slot_ = slot;
-  lease->data_ = slot->data;
+  lease->data_ = slot->data.load(std::memory_order_acquire);
   lease->size_ = slot->size;
 }
 
-inline bool Core::Lend(Slot* slot, TimePoint tick, Lease* lease) {
+inline Core::Found Core::Lend(Slot* slot, TimePoint tick, Lease* lease) {
   if (slot == nullptr || Expired(slot)) return Miss(slot);
+  if (slot->data.load(std::memory_order_acquire) == nullptr) [[unlikely]]
+    return NotInMemory(slot);
   HandOut(slot, tick, lease);
-  return true;
+  return Found::kHit;
 }
 
-bool Core::Get(std::string_view key, Lease* lease) {
-  if (key.empty()) return false;
+Core::Found Core::Find(std::string_view key, Lease* lease) {
+  if (key.empty()) return Found::kMiss;
   const std::uint64_t hash = index_.HashOf(key);
   index_.PrefetchBucket(hash);
   // The time is read while the bucket arrives. Later it would cost more: taking
   // a lease is a barrier, behind which reading the clock has to wait.
   const TimePoint tick = clock_->Coarse();
-  return Lend(Find(hash, key, Index::Use::kCount), tick, lease);
+  return Lend(FindSlot(hash, key, Index::Use::kCount), tick, lease);
 }
 
 Result<std::optional<Lease>> Cache::Get(std::string_view key) {
   Result<std::optional<Lease>> got(std::in_place, std::in_place);
-  if (!core_->Get(key, &**got)) got->reset();
+  const Core::Found found = core_->Find(key, &**got);
+  if (found != Core::Found::kHit) [[unlikely]]
+    core_->NoHit(key, found, &got);
   return got;
+}
+
+[[gnu::noinline]] void Core::NoHit(std::string_view key, Found found,
+                                   Result<std::optional<Lease>>* got) {
+  if (found == Found::kBelow) {
+    if (Status up = Fetch(key, GetOptions().wait, &***got); !up) {
+      *got = up.error();
+      return;
+    }
+  }
+  if (!***got) (*got)->reset();
+}
+
+void Core::HandOver(Slot* leased, Lease* lease) {
+  if (leased != nullptr && Expired(leased)) {
+    Miss(leased);
+  } else if (leased != nullptr) {
+    HandOut(leased, clock_->Coarse(), lease);
+  } else {
+    CountMiss();
+  }
+}
+
+// A get that waits on its caller's thread for a copy to come up.
+struct Core::WaitingGet : Waiter {
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool is_done = false;  // Guarded by mutex.
+  Slot* leased = nullptr;
+  Status status;
+
+  static void Done(Waiter* self, Slot* leased, Status status) {
+    auto* const get = static_cast<WaitingGet*>(self);
+    const std::lock_guard lock(get->mutex);
+    get->leased = leased;
+    get->status = std::move(status);
+    get->is_done = true;
+    get->wake.notify_one();
+  }
+};
+
+// False: it was not answered in time, and will not be.
+bool Core::Await(WaitingGet* get, Duration wait) {
+  std::unique_lock lock(get->mutex);
+  if (get->wake.wait_for(lock, wait, [&] { return get->is_done; })) return true;
+  lock.unlock();
+  RunOn(*strand_, [&] {
+    if (!get->is_done) engine_->Abandon(get);
+  });
+  return get->is_done;
+}
+
+Status Core::Fetch(std::string_view key, Duration wait, Lease* lease) {
+  if (wait <= Duration::zero()) {
+    return Error{Code::kNotResident,
+                 fmt::format("get '{}': it is not in memory, and wait is 0", Printable(key))};
+  }
+  WaitingGet get;
+  get.hash = index_.HashOf(key);
+  get.key = key;
+  get.done = &WaitingGet::Done;
+  RunOn(*strand_, [&] {
+    const TimePoint now = clock_->Now();
+    get.deadline = Later(now, wait);
+    engine_->Fetch(&get, now);
+  });
+  if (!Await(&get, wait)) {
+    return Error{Code::kDeadline, fmt::format("get '{}': its bytes were not in memory within {} ms",
+                                              Printable(key), wait / std::chrono::milliseconds(1))};
+  }
+  if (!get.status) return get.status;
+  HandOver(get.leased, lease);
+  return {};
+}
+
+std::size_t Core::Prefetch(const std::string_view* keys, std::size_t count) {
+  std::size_t coming = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (keys[i].empty()) continue;
+    const std::uint64_t hash = index_.HashOf(keys[i]);
+    RunOn(*strand_, [&] { coming += engine_->Prefetch(hash, keys[i], clock_->Now()) ? 1 : 0; });
+  }
+  return coming;
 }
 
 std::size_t Core::GetMany(const std::string_view* keys, std::size_t count, Lease* leases) {
@@ -82,6 +185,7 @@ std::size_t Core::GetMany(const std::string_view* keys, std::size_t count, Lease
   const TimePoint tick = clock_->Coarse();
   std::array<std::uint64_t, kAhead> hashes;
   std::array<Slot*, kAhead> guesses;
+  std::vector<std::size_t> below;
   std::size_t hits = 0;
   for (std::size_t from = 0; from < count; from += kAhead) {
     const std::size_t n = std::min(kAhead, count - from);
@@ -98,19 +202,41 @@ std::size_t Core::GetMany(const std::string_view* keys, std::size_t count, Lease
       Slot* slot = index_.Find(hashes[i], key, Index::Use::kCount, guesses[i], &reap);
       if (reap != nullptr) [[unlikely]] {
         HandOverForReaping(reap);
-        slot = Find(hashes[i], key, Index::Use::kCount);
+        slot = FindSlot(hashes[i], key, Index::Use::kCount);
       }
-      if (Lend(slot, tick, &leases[from + i])) ++hits;
+      const Found found = Lend(slot, tick, &leases[from + i]);
+      hits += found == Found::kHit ? 1 : 0;
+      if (found == Found::kBelow) [[unlikely]]
+        below.push_back(from + i);
     }
+  }
+  return below.empty() ? hits : hits + FetchMany(keys, below, leases);
+}
+
+// All loads are begun before the first is waited for.
+std::size_t Core::FetchMany(const std::string_view* keys, const std::vector<std::size_t>& which,
+                            Lease* leases) {
+  std::vector<WaitingGet> gets(which.size());
+  RunOn(*strand_, [&] {
+    const TimePoint now = clock_->Now();
+    for (std::size_t i = 0; i < which.size(); ++i) {
+      gets[i].hash = index_.HashOf(keys[which[i]]);
+      gets[i].key = keys[which[i]];
+      gets[i].done = &WaitingGet::Done;
+      gets[i].deadline = Later(now, kChainWait);
+      engine_->Fetch(&gets[i], now);
+    }
+  });
+  std::size_t hits = 0;
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    if (!Await(&gets[i], kChainWait) || !gets[i].status) continue;
+    HandOver(gets[i].leased, &leases[which[i]]);
+    hits += leases[which[i]] ? 1 : 0;
   }
   return hits;
 }
 
-Status Core::GetInto(std::string_view key, const Sink& sink, Operation* operation) {
-  Lease lease;
-  operation->found = Get(key, &lease);
-  if (!lease) return {};
-  operation->bytes = lease.size();
+Status Core::CopyOut(std::string_view key, const Lease& lease, const Sink& sink) const {
   for (const MutableFragment& fragment : sink.fragments()) {
     if (fragment.place == Place::kDevice) {
       return Error{Code::kInvalidArgument,
@@ -124,13 +250,19 @@ Status Core::GetInto(std::string_view key, const Sink& sink, Operation* operatio
                  fmt::format("get '{}': the sink has {} bytes, the value {}", Printable(key),
                              sink.bytes(), lease.size())};
   }
-  engine_->store().tier()->Read(lease.data(), lease.size(), sink);
+  // All memory of the cpu device is the host's, too; only who pretends to have
+  // some (scenarios) is asked.
+  if (const Tier* tier = engine_->store().memory(TierId::kDevice); tier != nullptr) {
+    tier->Read(lease.data(), lease.size(), sink);
+  } else {
+    ScatterFromHost(lease.data(), lease.size(), sink);
+  }
   return {};
 }
 
 bool Core::Contains(std::string_view key) {
   if (key.empty()) return false;
-  Slot* slot = Find(index_.HashOf(key), key, Index::Use::kPeek);
+  Slot* slot = FindSlot(index_.HashOf(key), key, Index::Use::kPeek);
   if (slot == nullptr) return false;
   const bool expired = Expired(slot);
   Release(slot);
@@ -138,8 +270,13 @@ bool Core::Contains(std::string_view key) {
 }
 
 bool Core::Touch(std::string_view key) {
-  Lease lease;
-  return Get(key, &lease);
+  if (key.empty()) return false;
+  const TimePoint tick = clock_->Coarse();
+  Slot* const slot = FindSlot(index_.HashOf(key), key, Index::Use::kCount);
+  if (slot == nullptr || Expired(slot)) return Miss(slot) == Found::kHit;
+  if (!MutantOn(Mutant::kUseNotStamped)) Stamp(slot, tick);
+  Release(slot);
+  return true;
 }
 
 std::size_t Core::Match(const std::vector<std::string_view>& keys, std::vector<Lease>* leases) {
@@ -148,14 +285,15 @@ std::size_t Core::Match(const std::vector<std::string_view>& keys, std::vector<L
   std::uint64_t before = 0;  // Generation of the entry in front.
   for (const std::string_view key : keys) {
     if (key.empty()) break;
-    Slot* slot = Find(index_.HashOf(key), key, leases ? Index::Use::kCount : Index::Use::kPeek);
+    Slot* slot = FindSlot(index_.HashOf(key), key, leases ? Index::Use::kCount : Index::Use::kPeek);
     if (slot == nullptr) break;
     const Record& record = RecordOf(slot);
     // The first may be the middle of a longer chain; behind it every declared
     // parent must be the very generation in front.
-    const bool linked = run == 0 || !record.parent_declared || record.parent_generation == before ||
+    const bool linked = run == 0 || !record.parent_declared() ||
+                        record.parent_generation == before ||
                         MutantOn(Mutant::kMatchIgnoresGeneration);
-    const bool root_broken = run == 0 && record.parent_declared && record.parent_generation == 0;
+    const bool root_broken = run == 0 && record.parent_generation == kAbsentParent;
     if (!linked || root_broken || Expired(slot)) {
       const LeaseWord::After after = leases ? slot->word.Undo() : slot->word.Release();
       if (after == LeaseWord::After::kReap) HandOverForReaping(slot);
@@ -164,8 +302,21 @@ std::size_t Core::Match(const std::vector<std::string_view>& keys, std::vector<L
     before = record.generation;
     ++run;
     if (leases != nullptr) {
-      // Not Lend: if its time ran out just now, the run would have a hole.
-      HandOut(slot, tick, &leases->emplace_back());
+      // Not Lend: if its time ran out just now, the run would have a hole. What
+      // is not in memory is brought up; until then the lease keeps the entry.
+      Lease& lease = leases->emplace_back();
+      if (slot->data.load(std::memory_order_acquire) == nullptr) {
+        Lease up;
+        const Status here = Fetch(key, kChainWait, &up);
+        if (!here || !up || up.slot_ != slot) {
+          leases->pop_back();
+          --run;
+          const LeaseWord::After after = slot->word.Undo();
+          if (after == LeaseWord::After::kReap) HandOverForReaping(slot);
+          break;
+        }
+      }
+      HandOut(slot, tick, &lease);
     } else {
       Release(slot);
     }

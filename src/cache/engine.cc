@@ -27,27 +27,51 @@ Governor::Settings GovernorSettingsOf(const Options& options) {
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> Engine::Open(const Settings& settings, std::unique_ptr<Tier> tier) {
+Result<std::unique_ptr<Engine>> Engine::Open(const Settings& settings, TierStack tiers,
+                                             Mover* mover) {
   const Options& options = settings.options;
   if (Status ok = Governor::Check(GovernorSettingsOf(options)); !ok) return ok.error();
   // A policy without a store, just to learn whether the name is known and
-  // whether it keeps lineage; the real one needs the store's facts.
-  Result<Policy> probe = MakePolicy(options.policy, RuleSettingsOf(options), nullptr, nullptr);
+  // whether it keeps lineage; the real ones need the store's facts.
+  Result<Policy> probe = MakePolicy(options.policy, RuleSettingsOf(options));
   if (!probe) return probe.error();
-  auto store = Store::Open({options.entries_max, settings.hash_bits, probe->rule->keeps_lineage()},
-                           std::move(tier));
+  auto store = Store::Open(
+      {options.entries_max, settings.hash_bits, probe->rule->keeps_lineage(), settings.unix_offset},
+      std::move(tiers));
   if (!store) return store.error();
-  return std::unique_ptr<Engine>(new Engine(settings, std::move(*store)));
+  return std::unique_ptr<Engine>(new Engine(settings, std::move(*store), mover));
 }
 
-Engine::Engine(const Settings& settings, std::unique_ptr<Store> store)
+Engine::Engine(const Settings& settings, std::unique_ptr<Store> store, Mover* mover)
     : settings_(settings),
       store_(std::move(store)),
-      journal_(settings.options.on_event),
-      idle_(KeyByLastUse, store_.get(), Ranking::Mark::kIdle),
-      policy_(std::move(*MakePolicy(settings.options.policy, RuleSettingsOf(settings.options),
-                                    store_.get(), &idle_))),
-      governor_(GovernorSettingsOf(settings.options)) {}
+      mover_(mover),
+      log_(settings.options.on_event) {
+  const Options& options = settings_.options;
+  const RuleSettings rules = RuleSettingsOf(options);
+  for (std::size_t i = kTiers; i-- > 0;) {
+    const TierId id = kTierIds[i];
+    if (!Has(store_->tiers(), id)) continue;
+    auto tier = std::make_unique<TierState>();
+    tier->id = id;
+    tier->below = top_;
+    tier->ttl = id == TierId::kDevice ? options.ttl
+                : id == TierId::kHost ? options.host_ttl
+                                      : options.disk_ttl;
+    tier->reserve = id == TierId::kDevice ? settings.reserve : 0;
+    tier->governor = std::make_unique<Governor>(GovernorSettingsOf(options));
+    const Store* const from = store_.get();
+    tier->firm = std::make_unique<Line>(from, id, false, tier->last(), options.policy, rules);
+    if (!tier->last()) {
+      tier->backed = std::make_unique<Line>(from, id, true, true, options.policy, rules);
+    }
+    top_ = tier.get();
+    if (bottom_ == nullptr) bottom_ = tier.get();
+    states_[i] = std::move(tier);
+  }
+}
+
+Engine::~Engine() = default;
 
 // --- writes ---
 
@@ -79,56 +103,19 @@ Status Engine::Check(std::string_view key, Bytes bytes, const SetOptions& option
   if (options.ttl && *options.ttl <= Duration::zero()) {
     return bad("its ttl is not positive; leave it out for none");
   }
-  const Bytes capacity = store_->tier()->capacity();
-  if (bytes > capacity) {
+  Bytes most = 0;
+  TierId largest = store_->top();
+  for (const TierState* tier = top_; tier != nullptr; tier = tier->below) {
+    if (store_->capacity(tier->id) <= most) continue;
+    most = store_->capacity(tier->id);
+    largest = tier->id;
+  }
+  if (bytes > most) {
     return Error{Code::kTooLarge,
                  fmt::format("set '{}': {} bytes do not fit into the {} tier of {} bytes",
-                             Printable(key), bytes, store_->tier()->name(), capacity)};
+                             Printable(key), bytes, store_->name(largest), most)};
   }
   return {};
-}
-
-Result<std::uint32_t> Engine::Admit(const NewEntry& entry, TimePoint now) {
-  CheckSampleAge(now);
-  if (is_blocked() && !MutantOn(Mutant::kEmergencyAdmits)) {
-    ++refused_blocked_;
-    if (MutantOn(Mutant::kFailedSetErasesOld)) Erase(entry.hash, entry.key, now);
-    return WhyBlocked(fmt::format("set '{}'", Printable(entry.key))).error();
-  }
-  const std::uint32_t old = store_->index().Lookup(entry.hash, entry.key);
-  if (Status room = MakeRoom(entry, old, now); !room) {
-    ++(room.error().code == Code::kOverBudget ? refused_budget_ : refused_blocked_);
-    if (MutantOn(Mutant::kFailedSetErasesOld)) Erase(entry.hash, entry.key, now);
-    return room.error();
-  }
-  KeepReserve(entry, now);
-  Result<std::uint32_t> slot = store_->Reserve(entry, now);
-  // The card may be fuller than the account says (neighbours, slack in shared
-  // chunks). Then more of ours has to leave: each departure may free a chunk.
-  // Not without end: a card that others fill is not helped by emptying ours.
-  const Bytes floor = store_->bytes() -
-                      std::min(store_->bytes(), 2 * entry.bytes + store_->tier()->capacity() / 16);
-  while (!slot && slot.error().code == Code::kNoMemory && store_->bytes() > floor) {
-    std::optional<EntryId> next = policy_.order->Next(level());
-    if (!next) break;
-    if (!RemoveUnlessLeased(next->slot, {Action::kDestroy, Reason::kRoom, OrderName()}, now)) {
-      put_back_.push_back(*next);
-      continue;
-    }
-    slot = store_->Reserve(entry, now);
-  }
-  for (EntryId id : put_back_) {
-    if (store_->IsLive(id)) Enter(id.slot);
-  }
-  put_back_.clear();
-  if (!slot) ++refused_other_;
-  if (slot && MutantOn(Mutant::kVisibleBeforeCommit)) {
-    if (store_->index().Lookup(entry.hash, entry.key) == kNoSlot) {
-      store_->slots().slot(*slot).word.Publish(1);
-      store_->index().Link(*slot);
-    }
-  }
-  return slot;
 }
 
 void Engine::Commit(std::uint32_t reservation, TimePoint now) {
@@ -156,8 +143,8 @@ void Engine::Commit(std::uint32_t reservation, TimePoint now) {
     deadlines_.push_back({record.extra->deadline, id});
     std::push_heap(deadlines_.begin(), deadlines_.end(), std::greater<>());
   }
-  if (policy_.rule->RunsAfterSet(level())) {
-    while (Relieve(now, {}) == Progress::kMore) {
+  if (top_->firm->policy.rule->RunsAfterSet(level())) {
+    while (Relieve(top_->id, now, {}) == Progress::kMore) {
     }
   }
 }
@@ -165,6 +152,7 @@ void Engine::Commit(std::uint32_t reservation, TimePoint now) {
 void Engine::Abort(std::uint32_t reservation) {
   if (MutantOn(Mutant::kReservationLeaked)) return;
   store_->Abort(reservation);
+  if (parked_ != nullptr) WakeParked(TimePoint(), false);
 }
 
 bool Engine::Erase(std::uint64_t hash, std::string_view key, TimePoint now) {
@@ -172,6 +160,7 @@ bool Engine::Erase(std::uint64_t hash, std::string_view key, TimePoint now) {
   if (slot == kNoSlot) return false;
   RemoveEvenIfLeased(slot, {Action::kDestroy, Reason::kErased, {}}, now);
   NoteMoves(now);
+  if (parked_ != nullptr) WakeParked(now, false);
   return true;
 }
 
@@ -185,11 +174,19 @@ void Engine::Clear(TimePoint now) {
 }
 
 void Engine::Close() {
+  closed_ = true;
+  for (Move* transfer : transfers_) transfer->cancelled.store(true, std::memory_order_relaxed);
+  const Status closed = Error{Code::kClosed, "the cache is being closed"};
+  while (for_loading_ != nullptr) {
+    Waiter* const waiter = std::exchange(for_loading_, for_loading_->next);
+    waiter->done(waiter, nullptr, closed);
+  }
   for (std::uint32_t slot = 0; slot < store_->slots().high_water(); ++slot) {
     LeaseWord& word = store_->slots().slot(slot).word;
     if (LeaseWord::StateOf(word.Load()) != SlotState::kVisible) continue;
     store_->Hide(slot);
     const bool owned = word.Kill();
+    store_->Forsake(slot);
     store_->Retire(slot, owned);
   }
 }
@@ -223,25 +220,37 @@ void Engine::RemoveHidden(std::uint32_t slot, const Why& why, TimePoint now) {
 }
 
 void Engine::Remove(std::uint32_t slot, bool owned, const Why& why, TimePoint now) {
-  LetGoOfParent(slot);
+  LetGoOfParent(slot, store_->slots().record(slot).copies);
   Depart(slot, owned, why, now);
 }
 
-void Engine::LetGoOfParent(std::uint32_t slot) {
-  const std::uint32_t parent = store_->Detach(slot);
-  if (parent != kNoSlot && store_->slots().record(parent).children == 0) Enter(parent);
+void Engine::LetGoOfParent(std::uint32_t slot, TierMask tiers) {
+  const std::uint32_t parent = store_->Detach(slot, tiers);
+  if (parent == kNoSlot) return;
+  const Record& record = store_->slots().record(parent);
+  for (const TierId tier : kTierIds) {
+    if (!Has(tiers & record.copies, tier) || record.children[IndexOf(tier)] != 0) continue;
+    state(tier).LineOf(record).Enter(store_->IdOf(parent));
+  }
 }
 
 void Engine::Depart(std::uint32_t slot, bool owned, const Why& why, TimePoint now) {
   const EntryId id = store_->IdOf(slot);
-  if (!MutantOn(Mutant::kRemovalUnlogged)) Log(slot, why, now);
-  if (MutantOn(Mutant::kRemovalLoggedTwice)) Log(slot, why, now);
-  idle_.Left(id);
-  policy_.order->Left(id);
+  const Record& record = store_->slots().record(slot);
+  TierId from = store_->top();
+  while (!Has(record.copies, from)) from = kTierIds[IndexOf(from) + 1];
+  if (!MutantOn(Mutant::kRemovalUnlogged)) Log(slot, from, why, now);
+  if (MutantOn(Mutant::kRemovalLoggedTwice)) Log(slot, from, why, now);
+  for (const TierId tier : kTierIds) {
+    if (Has(record.copies, tier)) state(tier).LineOf(record).Left(id);
+  }
+  if (record.below != nullptr && record.below->transfer != nullptr) {
+    record.below->transfer->cancelled.store(true, std::memory_order_relaxed);
+  }
   store_->Retire(slot, owned);
 }
 
-void Engine::Log(std::uint32_t slot, const Why& why, TimePoint now) {
+void Engine::Log(std::uint32_t slot, TierId tier, const Why& why, TimePoint now) {
   const Slot& where = store_->slots().slot(slot);
   const Record& record = store_->slots().record(slot);
   Event event;
@@ -250,96 +259,140 @@ void Engine::Log(std::uint32_t slot, const Why& why, TimePoint now) {
   event.generation = record.generation;
   event.action = why.action;
   event.reason = why.reason;
-  event.level = level();
-  event.policy = policy_.name;
+  event.level = level(tier);
+  event.policy = top_->firm->policy.name;
   event.order = why.order;
-  event.tier = store_->tier()->name();
+  event.tier = store_->name(tier);
   event.bytes = where.size;
   event.tokens = record.tokens;
-  journal_.Removed(event, where.hash.load(std::memory_order_relaxed),
-                   gauge_.Corrected(store_->bytes()));
+  log_.Moved(event, tier, where.hash.load(std::memory_order_relaxed), Pressure(state(tier)));
 }
 
 void Engine::Enter(std::uint32_t slot) {
   const EntryId id = store_->IdOf(slot);
-  const Facts facts = store_->FactsOf(slot);
-  idle_.Enter(id, facts);
-  policy_.order->Entered(id, facts);
+  const Record& record = store_->slots().record(slot);
+  for (const TierId tier : kTierIds) {
+    if (Has(record.copies, tier)) state(tier).LineOf(record).Enter(id);
+  }
 }
 
 // --- pressure and time ---
 
-void Engine::Sample(std::optional<double> pressure, Bytes total, TimePoint now) {
-  ++samples_;
+void Engine::Sample(TierId id, std::optional<double> pressure, Bytes total, TimePoint now) {
+  TierState& tier = state(id);
+  ++tier.samples;
   if (pressure) {
-    sampled_at_ = now;
-    gauge_.Sampled(*pressure, policy_.rule->corrects_samples() ? total : 0, store_->bytes(), now);
+    tier.sampled_at = now;
+    const bool corrects = tier.firm->policy.rule->corrects_samples();
+    double used = *pressure;
+    if (!single() && total > 0) {
+      // What could be given back at once is no pressure.
+      used -= static_cast<double>(store_->clean(id)) / static_cast<double>(total);
+      used = std::max(used, 0.0);
+    }
+    tier.gauge.Sampled(used, corrects ? total : 0, FirmBytes(tier), now);
+    SetLevel(tier, tier.governor->Sample(used, now), now);
   } else {
-    ++samples_failed_;
-    if (!gauge_.unknown()) unknown_ceiling_ = store_->bytes();
-    gauge_.Failed();
+    ++tier.samples_failed;
+    if (!tier.gauge.unknown()) tier.unknown_ceiling = store_->bytes(id);
+    tier.gauge.Failed();
+    SetLevel(tier, tier.governor->Sample(std::nullopt, now), now);
   }
-  SetLevel(governor_.Sample(pressure, now), now);
 }
 
 bool Engine::Look(TimePoint now) {
-  const bool more = Expire(now);
-  CheckSampleAge(now);
-  if (!gauge_.unknown()) SetLevel(governor_.Look(gauge_.Corrected(store_->bytes()), now), now);
+  ExpireOwnDeadlines(now);
+  if (!single()) {
+    ExpireWaiters(now);
+    FreePassing(now);
+  }
+  bool more = false;
+  for (TierState* tier = top_; tier != nullptr; tier = tier->below) {
+    more = Expire(*tier, now) || more;
+    CheckSampleAge(*tier, now);
+    if (!tier->gauge.unknown()) SetLevel(*tier, tier->governor->Look(Pressure(*tier), now), now);
+  }
+  if (parked_ != nullptr) WakeParked(now, true);
   return more;
 }
 
-void Engine::ExpectSamplesEvery(Duration period, TimePoint now) {
-  sample_period_ = period;
-  sampled_at_ = now;
+void Engine::ExpectSamplesEvery(TierId tier, Duration period, TimePoint now) {
+  state(tier).sample_period = period;
+  state(tier).sampled_at = now;
 }
 
-void Engine::CheckSampleAge(TimePoint now) {
-  if (sample_period_ == Duration::zero() || gauge_.unknown()) return;
+void Engine::CheckSampleAge(TierState& tier, TimePoint now) {
+  if (tier.sample_period == Duration::zero() || tier.gauge.unknown()) return;
   if (MutantOn(Mutant::kStaleSampleTrusted)) return;
-  if (now - sampled_at_ > 3 * sample_period_) Sample(std::nullopt, 0, now);
+  if (now - tier.sampled_at > 3 * tier.sample_period) Sample(tier.id, std::nullopt, 0, now);
 }
 
 void Engine::ForgetPressure() {
-  gauge_.Reset();
-  governor_.Reset();
-  level_.store(Level::kRelaxed, std::memory_order_relaxed);
+  for (TierState* tier = top_; tier != nullptr; tier = tier->below) {
+    tier->gauge.Reset();
+    tier->governor->Reset();
+    tier->level.store(Level::kRelaxed, std::memory_order_relaxed);
+  }
 }
 
-void Engine::SetLevel(Level level, TimePoint now) {
-  const Level before = this->level();
+void Engine::SetLevel(TierState& tier, Level level, TimePoint now) {
+  const Level before = tier.level.load(std::memory_order_relaxed);
   if (level == before) return;
-  level_.store(level, std::memory_order_relaxed);
-  level_since_ = now;
-  ++level_changes_;
+  tier.level.store(level, std::memory_order_relaxed);
+  tier.level_since = now;
+  ++tier.level_changes;
   if (settings_.options.on_level) {
-    settings_.options.on_level({now, before, level, gauge_.Corrected(store_->bytes())});
+    settings_.options.on_level({now, before, level, Pressure(tier), store_->name(tier.id)});
   }
 }
 
 void Engine::NoteMoves(TimePoint now) {
-  if (level() == Level::kRelaxed || gauge_.unknown()) return;
-  governor_.Note(gauge_.Corrected(store_->bytes()), now);
+  for (TierState* tier = top_; tier != nullptr; tier = tier->below) {
+    if (tier->level.load(std::memory_order_relaxed) == Level::kRelaxed || tier->gauge.unknown()) {
+      continue;
+    }
+    tier->governor->Note(Pressure(*tier), now);
+  }
 }
 
 // --- answers ---
 
-std::optional<double> Engine::pressure() const {
-  if (gauge_.unknown()) return std::nullopt;
-  return gauge_.Corrected(store_->bytes());
+std::optional<double> Engine::pressure(TierId id) const {
+  const TierState& tier = state(id);
+  if (tier.gauge.unknown()) return std::nullopt;
+  return Pressure(tier);
 }
 
-bool Engine::is_blocked() const { return level() == Level::kEmergency; }
+bool Engine::is_blocked() const {
+  for (const TierState* tier = top_; tier != nullptr; tier = tier->below) {
+    if (!tier->blocked()) return false;
+  }
+  return true;
+}
+
+Bytes Engine::capacity(TierId tier) const {
+  const bool none = tier == TierId::kDevice && settings_.options.unlimited;
+  return none ? Tier::kUnlimited : store_->capacity(tier);
+}
+
+// Physical: by the last good sample and all that we did since.
+Bytes Engine::FreeMemory(const TierState& tier) const {
+  const Bytes available = tier.gauge.Free(FirmBytes(tier));
+  const Bytes clean = single() ? 0 : store_->clean(tier.id);
+  return available - std::min(available, clean);
+}
 
 Status Engine::WhyBlocked(std::string_view what) const {
-  return Error{
-      Code::kBlocked,
-      fmt::format(
-          "{}: the {} tier is in emergency (pressure {:.3f}) and takes nothing new "
-          "until pressure has been {:.3f} or less for {} ms",
-          what, store_->tier()->name(), gauge_.Corrected(store_->bytes()),
-          governor_.left_at(Level::kEmergency),
-          std::chrono::duration_cast<std::chrono::milliseconds>(settings_.options.dwell).count())};
+  std::string text = fmt::format("{}: ", what);
+  for (const TierState* tier = top_; tier != nullptr; tier = tier->below) {
+    text += fmt::format(
+        "{}the {} tier is in emergency (pressure {:.3f}) and takes nothing new "
+        "until pressure has been {:.3f} or less for {} ms",
+        tier == top_ ? "" : "; ", store_->name(tier->id), Pressure(*tier),
+        tier->governor->left_at(Level::kEmergency),
+        std::chrono::duration_cast<std::chrono::milliseconds>(settings_.options.dwell).count());
+  }
+  return Error{Code::kBlocked, std::move(text)};
 }
 
 void Engine::CountInto(Stats* stats) const {
@@ -349,26 +402,58 @@ void Engine::CountInto(Stats* stats) const {
   stats->refused_blocked = refused_blocked_;
   stats->refused_budget = refused_budget_;
   stats->refused_other = refused_other_;
-  stats->level_changes = level_changes_;
-  stats->samples = samples_;
-  stats->samples_failed = samples_failed_;
+  stats->level_changes = top_->level_changes;
+  stats->samples = top_->samples;
+  stats->samples_failed = top_->samples_failed;
   stats->reservations = store_->reservations();
   stats->index_bytes = store_->index_bytes();
-  journal_.CountInto(stats);
-  TierStats& device = stats->device;
-  device.name = store_->tier()->name();
-  device.capacity = capacity() == Tier::kUnlimited ? 0 : capacity();
-  device.bytes = store_->bytes();
-  device.held = store_->tier()->held();
-  device.total = gauge_.total();
-  device.free = gauge_.Free(store_->bytes());
-  device.slack = device.held - std::min(device.held, device.bytes);
-  const Bytes taken = device.total - std::min(device.total, device.free);
-  device.others = taken - std::min(taken, device.held + device.overhead);
-  device.reserve = settings_.reserve == 0 ? 0 : gauge_.Raised(settings_.reserve);
-  device.pressure = pressure();
-  device.level = level();
-  device.level_since = level_since_;
+  log_.CountInto(stats);
+  stats->moves.fetches = counts_.fetches;
+  stats->moves.fetches_failed = counts_.fetches_failed;
+  stats->moves.corrupt = counts_.corrupt;
+  stats->moves.promoted = counts_.promoted;
+  stats->moves.prefetched = counts_.prefetched;
+  stats->moves.scrubbed = counts_.scrubbed;
+  stats->moves.bytes_down = counts_.down;
+  stats->moves.bytes_up = counts_.up;
+  stats->moves.cancelled = counts_.cancelled;
+  stats->moves.under_way = transfers_.size();
+  stats->moves.passing_bytes = store_->passing_bytes();
+  stats->loading = loading_;
+  for (const TierState* tier = top_; tier != nullptr; tier = tier->below) {
+    TierStats& to = tier->id == TierId::kDevice ? stats->device
+                    : tier->id == TierId::kHost ? stats->host
+                                                : stats->disk;
+    CountTier(*tier, &to);
+  }
+}
+
+void Engine::CountTier(const TierState& tier, TierStats* stats) const {
+  stats->name = store_->name(tier.id);
+  stats->capacity = capacity(tier.id) == Tier::kUnlimited ? 0 : capacity(tier.id);
+  stats->entries = store_->entries(tier.id);
+  stats->bytes = store_->bytes(tier.id);
+  stats->backed = store_->backed_bytes(tier.id);
+  stats->clean = single() ? 0 : store_->clean(tier.id);
+  stats->held = store_->held(tier.id);
+  stats->total = tier.gauge.total();
+  stats->free = FreeMemory(tier);
+  stats->slack = stats->held - std::min(stats->held, stats->bytes);
+  const Bytes taken = stats->total - std::min(stats->total, stats->free);
+  stats->others = taken - std::min(taken, stats->held + stats->overhead);
+  stats->reserve = tier.reserve == 0 ? 0 : tier.gauge.Raised(tier.reserve);
+  stats->pressure = pressure(tier.id);
+  stats->level = tier.level.load(std::memory_order_relaxed);
+  stats->level_since = tier.level_since;
+  stats->level_changes = tier.level_changes;
+  stats->failed_moves = tier.failed_moves;
+  if (tier.id == TierId::kDisk) {
+    const BlobStoreStats files = store_->disk()->stats();
+    stats->files = {files.written,       files.value_written, files.read,
+                    files.corrupt,       files.io_errors,     files.syncs,
+                    files.sync_failures, files.recovered,     files.recovery_rejected,
+                    files.quarantined,   files.direct,        store_->disk()->why()};
+  }
 }
 
 }  // namespace spillway

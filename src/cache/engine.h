@@ -1,9 +1,11 @@
 // The Engine decides and does, on the strand: it admits, commits and removes,
-// runs the policy when pressure asks for it, and lets expire what is over its
-// time. It has no thread, no lock and no clock of its own; every call says
-// what time it is. cache.cc (threads) and the simulator (seeds) drive it.
+// runs the policy when pressure asks for it, sends values down and up, and lets
+// expire what is over its time. It has no thread, no lock and no clock of its
+// own; every call says what time it is. cache.cc (threads) and the simulator
+// (seeds) drive it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -12,11 +14,10 @@
 #include <string_view>
 #include <vector>
 
-#include "cache/gauge.h"
-#include "cache/journal.h"
+#include "cache/move.h"
+#include "cache/move_log.h"
 #include "cache/store.h"
-#include "monitor/governor.h"
-#include "policy/policy.h"
+#include "cache/tier_state.h"
 #include "spillway/cache.h"
 #include "spillway/options.h"
 
@@ -30,55 +31,103 @@ class Engine {
     int hash_bits = 64;  // Fewer make collisions, for tests.
     // Most moves one step of relief makes; tests use few, to cut plans apart.
     std::size_t moves_per_step = 4096;
+    std::int64_t unix_offset = 0;  // See Store::Settings.
   };
-  static Result<std::unique_ptr<Engine>> Open(const Settings& settings, std::unique_ptr<Tier> tier);
+  // `mover` is borrowed; null with a single tier, where nothing moves.
+  static Result<std::unique_ptr<Engine>> Open(const Settings& settings, TierStack tiers,
+                                              Mover* mover);
+  ~Engine();
+
+  // What a transfer does when it has been carried: on the strand, it ends in
+  // Finish. Said once, before any.
+  void OnMove(void (*run)(Strand::Task*), void* owner) {
+    on_move_ = run;
+    owner_ = owner;
+  }
+  void Finish(std::unique_ptr<Move> transfer, TimePoint now);
+  bool anything_under_way() const { return !transfers_.empty(); }
 
   // --- writes ---
 
   // Checks what does not depend on state: key, tokens, names, size.
   Status Check(std::string_view key, Bytes bytes, const SetOptions& options) const;
-  // Room, memory and a slot for a checked entry. Refused: Blocked, OverBudget,
-  // NoMemory, Busy; then nothing has changed.
-  Result<std::uint32_t> Admit(const NewEntry& entry, TimePoint now);
+  // Room, memory and a slot for a checked entry, in the highest tier that takes
+  // it. Refused: Blocked, OverBudget, NoMemory, Busy; then nothing has changed.
+  // `soon`, if given, is set where room is being made below: ask again when
+  // something has moved.
+  Result<std::uint32_t> Admit(const NewEntry& entry, TimePoint now, bool* soon = nullptr);
   void Commit(std::uint32_t reservation, TimePoint now);
   void Abort(std::uint32_t reservation);
   bool Erase(std::uint64_t hash, std::string_view key, TimePoint now);
   void Clear(TimePoint now);
-  // Everything goes, nobody is told: the cache is being closed.
+  // Everything goes, nobody is told: the cache is being closed. Blobs stay.
   void Close();
   void Reap(std::uint32_t slot) { store_->Reap(slot); }
 
+  // A set that waits for room, first come first served. `retry` is called when
+  // something has moved, or with `expired` when its time is over; true: it is
+  // done, and gone from the list before.
+  struct Parked {
+    Parked* next = nullptr;
+    TimePoint deadline = TimePoint::max();
+    bool (*retry)(Parked* self, bool expired) = nullptr;
+  };
+  void Park(Parked* parked);
+  void Unpark(Parked* parked);
+  bool anybody_parked() const { return parked_ != nullptr; }
+
+  // --- reads of what is not in memory (engine_fetch.cc) ---
+
+  // Answers by waiter->done, at once or later. Wait no longer: Abandon.
+  void Fetch(Waiter* waiter, TimePoint now);
+  void Abandon(Waiter* waiter);
+  // Brings it up into memory that is free. True: it is there or on its way.
+  bool Prefetch(std::uint64_t hash, std::string_view key, TimePoint now);
+
   // --- pressure and time ---
 
-  // One sample; empty: the reading failed. `total` scales what leaves.
-  void Sample(std::optional<double> pressure, Bytes total, TimePoint now);
-  // Moves time on: expiry, dwell, the age of the last sample. Cheap when
-  // nothing is due. True: more is due than one call does; call again.
+  // One sample of a tier; empty: the reading failed. `total` scales what leaves.
+  void Sample(TierId tier, std::optional<double> pressure, Bytes total, TimePoint now);
+  // Moves time on: expiry, dwell, the age of the last sample, who has waited
+  // too long. Cheap when nothing is due. True: more is due than one call does;
+  // call again.
   bool Look(TimePoint now);
   // Samples come every `period` from now on: one older than three of them is
   // as good as none. Zero: nobody is sampling, and the last one holds.
-  void ExpectSamplesEvery(Duration period, TimePoint now);
+  void ExpectSamplesEvery(TierId tier, Duration period, TimePoint now);
   // After Stop: no pressure is known, none is assumed.
   void ForgetPressure();
 
   enum class Progress : std::uint8_t { kDone, kMore, kNothingLeft };
-  // Carries out what the level asks for, for at most `moves_per_step` moves or
-  // until `out_of_time` says so. Repeat while it answers kMore.
-  Progress Relieve(TimePoint now, const std::function<bool()>& out_of_time);
+  // Carries out what a tier's level asks for, for at most `moves_per_step`
+  // moves or until `out_of_time` says so. Repeat while it answers kMore.
+  Progress Relieve(TierId tier, TimePoint now, const std::function<bool()>& out_of_time);
   // Whether a sample that did not change the level still runs the policy.
-  bool RunsOnEverySample() const { return policy_.rule->RunsOnEverySample(); }
+  bool RunsOnEverySample() const { return top_->firm->policy.rule->RunsOnEverySample(); }
+  // Work for quiet times: copies down of what is idle, up of what is read.
+  void Tend(TimePoint now);
+  // Drops backed copies from `tier`, then sends others down, until `bytes` of
+  // its memory are returned. Returns what was returned by this call; `more`:
+  // some are on their way. Never destroys.
+  Bytes GiveBack(TierId tier, Bytes bytes, TimePoint now, bool* more);
+
+  // --- what was there before (engine_fetch.cc) ---
+
+  void Loading() { loading_ = true; }
+  void Adopt(std::vector<BlobStore::Found> found, bool done, TimePoint now);
 
   // --- answers ---
 
-  Level level() const { return level_.load(std::memory_order_relaxed); }
+  Level level() const { return top_->level.load(std::memory_order_relaxed); }
+  Level level(TierId tier) const { return state(tier).level.load(std::memory_order_relaxed); }
   // Empty: UNKNOWN.
-  std::optional<double> pressure() const;
-  TimePoint level_since() const { return level_since_; }
+  std::optional<double> pressure() const { return pressure(store_->top()); }
+  std::optional<double> pressure(TierId tier) const;
+  // Would any set be refused for pressure now?
   bool is_blocked() const;
   // Most bytes of entries; Tier::kUnlimited: none set.
-  Bytes capacity() const {
-    return settings_.options.unlimited ? Tier::kUnlimited : store_->tier()->capacity();
-  }
+  Bytes capacity(TierId tier) const;
+  Bytes capacity() const { return capacity(store_->top()); }
   Status WhyBlocked(std::string_view what) const;
   std::vector<std::string> LeavingOrder() const;
   std::string Explain(std::uint64_t hash, std::string_view key, TimePoint now) const;
@@ -86,13 +135,14 @@ class Engine {
 
   Store& store() { return *store_; }
   const Store& store() const { return *store_; }
-  Journal& journal() { return journal_; }
-  const Governor& governor() const { return governor_; }
-  const Policy& policy() const { return policy_; }
+  MoveLog& move_log() { return log_; }
+  Order& order() { return *top_->firm->policy.order; }
   const Settings& settings() const { return settings_; }
+  bool single() const { return top_->last(); }
 
  private:
   struct Need;
+  class Aside;
   struct Victim {
     EntryId id;
     Reason reason;
@@ -102,32 +152,104 @@ class Engine {
     Reason reason;
     std::string_view order;
   };
+  struct Counts {
+    std::uint64_t fetches = 0;
+    std::uint64_t fetches_failed = 0;
+    std::uint64_t corrupt = 0;
+    std::uint64_t promoted = 0;
+    std::uint64_t prefetched = 0;
+    std::uint64_t scrubbed = 0;
+    Bytes down = 0;
+    Bytes up = 0;
+    std::uint64_t cancelled = 0;
+  };
 
-  Engine(const Settings& settings, std::unique_ptr<Store> store);
+  Engine(const Settings& settings, std::unique_ptr<Store> store, Mover* mover);
+  TierState& state(TierId tier) { return *states_[IndexOf(tier)]; }
+  const TierState& state(TierId tier) const { return *states_[IndexOf(tier)]; }
 
   // engine_room.cc
   Status MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now);
   bool PlanRoom(Need* need, std::uint32_t old, std::vector<Victim>* plan);
   void Unplan(std::vector<Victim>* plan);
-  Bytes GrowthLimit() const;
-  void KeepReserve(const NewEntry& entry, TimePoint now);
+  Bytes GrowthLimit(const TierState& tier) const;
+  bool KeepReserve(TierState& tier, const NewEntry& entry, TimePoint now);
+  Result<std::uint32_t> PlaceSomewhere(const NewEntry& entry, TimePoint now, bool* later);
+  Result<std::uint32_t> Place(TierState& tier, const NewEntry& entry, TimePoint now);
+  bool DropForRoom(TierState& tier, Bytes lacking, const Why& why, TimePoint now);
+  TierState* Above(const TierState& tier) const;
 
   // engine_relief.cc
-  Progress RunStage(const Stage& stage, TimePoint now, const std::function<bool()>& out_of_time);
-  Progress Choose(const Stage& stage, Level ranked_at, const Why& why, std::size_t* moves,
-                  TimePoint now);
+  Progress RunStage(TierState& tier, const Stage& stage, TimePoint now,
+                    const std::function<bool()>& out_of_time);
+  Progress Choose(TierState& tier, const Stage& stage, Level ranked_at, const Why& why,
+                  std::size_t* moves, TimePoint now);
   void CarryOut(const Why& why, TimePoint now);
-  bool TargetReached(const Stage& stage, Bytes going) const;
-  std::optional<EntryId> NextIdle(const Stage& stage, TimePoint now);
-  bool Expire(TimePoint now);
-  void CheckSampleAge(TimePoint now);
+  bool TargetReached(const TierState& tier, const Stage& stage, Bytes going) const;
+  std::optional<EntryId> NextIdle(TierState& tier, const Stage& stage, TimePoint now);
+  bool Expire(TierState& tier, TimePoint now);
+  void CheckSampleAge(TierState& tier, TimePoint now);
   void ExpireOwnDeadlines(TimePoint now);
+  bool Hopeless(const TierState& tier, const Stage& stage, std::uint32_t slot, TimePoint now) const;
+  void DropIdle(TierState& tier, Duration idle_over, TimePoint now);
+  void HoldReserve(TierState& tier, TimePoint now);
+  void PutBack();
+
+  // engine_moves.cc: what moves between tiers.
+  enum class Going : std::uint8_t {
+    kDown,    // It is on its way.
+    kFull,    // Room or movers are busy: it will be possible later.
+    kNowhere  // No tier below takes it.
+  };
+  Going SendDown(TierState& tier, std::uint32_t slot, const Why& why, Priority priority,
+                 bool then_drop, TimePoint now);
+  // Room in a lower tier for `slot`, free or in place of entries ranked lower.
+  std::optional<Landing> RoomBelow(TierState& tier, std::uint32_t slot, TimePoint now, bool* soon);
+  // Whether it could, if movers and room allow: not in EMERGENCY, large enough,
+  // not broken.
+  bool MayTake(const TierState& tier, std::uint32_t slot, TimePoint now) const;
+  bool SendSomeDown(TierState& tier, Bytes bytes, const Why& why, TimePoint now);
+  bool StartMove(std::unique_ptr<Move> transfer, std::uint32_t slot);
+  void ReleaseLanding(const Move& transfer);
+  void FinishDown(Move& transfer, TimePoint now);
+  void FinishScrub(Move& transfer, TimePoint now);
+  // A copy is not what it was sealed as.
+  void Condemn(TierState& tier, std::uint32_t slot, TimePoint now);
+  // One copy leaves its tier; the entry stays. False: it is being read or moved.
+  bool Drop(TierState& tier, std::uint32_t slot, const Why& why, TimePoint now);
+  // It leaves the tier, and with its last copy the cache.
+  bool DropOrRemove(TierState& tier, std::uint32_t slot, const Why& why, TimePoint now);
+  template <typename Enough>
+  void DropBacked(TierState& tier, const Why& why, TimePoint now, Enough&& enough);
+  void DropBackedBytes(TierState& tier, Bytes bytes, const Why& why, TimePoint now);
+  // Counted as the tier returns them to the machine.
+  void DropBackedChunks(TierState& tier, Bytes bytes, const Why& why, TimePoint now);
+  void DropBackedUntil(TierState& tier, const Stage& stage, const Why& why, TimePoint now);
+  // After a change of where it is: in each tier it stands in the right line.
+  void Reline(std::uint32_t slot, TierMask before);
+  void WriteBehind(TierState& tier, TimePoint now);
+  void Scrub(TimePoint now);
+  void Promote(TimePoint now);
+  void NoteCandidate(std::uint32_t slot);
+  void WakeParked(TimePoint now, bool look_at_deadlines);
+
+  // engine_fetch.cc
+  Status BringUp(std::uint32_t slot, Priority priority, TimePoint now);
+  bool BringToDevice(std::uint32_t slot, TimePoint now);
+  bool RoomAbove(TierState& tier, std::uint32_t slot, bool may_displace, TimePoint now,
+                 Landing* landing);
+  bool DropLower(TierState& tier, std::uint32_t slot, Bytes bytes, TimePoint now);
+  void FinishUp(Move& transfer, TimePoint now);
+  // Each gets a lease on `slot`; kNoSlot: it is not there.
+  void Answer(Waiter* waiters, std::uint32_t slot, const Status& status);
+  void ExpireWaiters(TimePoint now);
+  void FreePassing(TimePoint now);
 
   // Removal of a live slot: links, rankings, event, account.
   void Remove(std::uint32_t slot, bool owned, const Why& why, TimePoint now);
-  void Log(std::uint32_t slot, const Why& why, TimePoint now);
+  void Log(std::uint32_t slot, TierId tier, const Why& why, TimePoint now);
   // Its two halves: who may leave now that it does, and all the rest.
-  void LetGoOfParent(std::uint32_t slot);
+  void LetGoOfParent(std::uint32_t slot, TierMask tiers);
   void Depart(std::uint32_t slot, bool owned, const Why& why, TimePoint now);
   // True: no reader has it or gets it any more.
   bool TakeUnlessLeased(std::uint32_t slot);
@@ -135,26 +257,39 @@ class Engine {
   void RemoveEvenIfLeased(std::uint32_t slot, const Why& why, TimePoint now);
   void RemoveHidden(std::uint32_t slot, const Why& why, TimePoint now);
 
-  // `slot` may leave from now on.
+  // `slot` may leave from now on, wherever it is.
   void Enter(std::uint32_t slot);
-  void SetLevel(Level level, TimePoint now);
+  void SetLevel(TierState& tier, Level level, TimePoint now);
   // Bytes of ours have come or gone: pressure as corrected by that counts from
   // now on, not from the next look.
   void NoteMoves(TimePoint now);
-  std::string_view OrderName() const { return policy_.order->name(level()); }
+  // Our bytes in a tier that could not be given back at once.
+  Bytes FirmBytes(const TierState& tier) const {
+    return single() ? store_->bytes(tier.id) : store_->bytes(tier.id) - store_->clean(tier.id);
+  }
+  std::string ExplainLive(std::uint32_t slot, const std::vector<MoveLog::Trace>& traces,
+                          TimePoint now) const;
+  static std::string Journey(const std::vector<MoveLog::Trace>& traces, std::uint64_t generation,
+                             std::size_t skip, TimePoint now);
+  void CountTier(const TierState& tier, TierStats* stats) const;
+  double Pressure(const TierState& tier) const { return tier.gauge.Corrected(FirmBytes(tier)); }
+  Bytes FreeMemory(const TierState& tier) const;
+  std::string_view OrderName(const TierState& tier) const {
+    return tier.firm->policy.order->name(tier.level.load(std::memory_order_relaxed));
+  }
+  std::optional<EntryId> NextByOrder(const TierState& tier, Line& line) {
+    return line.policy.order->Next(tier.level.load(std::memory_order_relaxed));
+  }
 
   const Settings settings_;
   const std::unique_ptr<Store> store_;
-  Journal journal_;
-  Ranking idle_;  // By last use: idle limits, TTL, and every order that wants it.
-  Policy policy_;
-  Governor governor_;
-  Gauge gauge_;
-  std::atomic<Level> level_{Level::kRelaxed};
-  TimePoint level_since_;
-  TimePoint sampled_at_;
-  Duration sample_period_{};
-  Bytes unknown_ceiling_ = 0;  // While UNKNOWN: what we held when it began.
+  Mover* const mover_;
+  void (*on_move_)(Strand::Task*) = nullptr;
+  void* owner_ = nullptr;
+  MoveLog log_;
+  std::array<std::unique_ptr<TierState>, kTiers> states_;
+  TierState* top_ = nullptr;
+  TierState* bottom_ = nullptr;
 
   struct Deadline {
     TimePoint at;
@@ -170,13 +305,29 @@ class Engine {
   // Idle entries ranked by an order that is not last use (NextIdle).
   std::vector<EntryId> idle_candidates_;
 
+  Parked* parked_ = nullptr;  // First come first.
+  bool waking_ = false;
+  std::vector<Move*> transfers_;
+  // Values lent from memory of no tier; freed when nobody reads them.
+  std::vector<EntryId> passing_;
+  std::vector<EntryId> candidates_;  // For promotion: read from below.
+  std::uint32_t scrub_at_ = 0;
+  TimePoint scrubbed_at_{};
+  bool loading_ = false;
+  bool closed_ = false;
+  Waiter* for_loading_ = nullptr;  // Who asks for what may still be found.
+  struct Orphan {
+    EntryId id;
+    std::string parent;
+    std::uint64_t generation;
+  };
+  std::vector<Orphan> orphans_;  // Found before their parents.
+
   std::uint64_t sets_ = 0;
   std::uint64_t refused_blocked_ = 0;
   std::uint64_t refused_budget_ = 0;
   std::uint64_t refused_other_ = 0;
-  std::uint64_t level_changes_ = 0;
-  std::uint64_t samples_ = 0;
-  std::uint64_t samples_failed_ = 0;
+  Counts counts_;
 };
 
 }  // namespace spillway

@@ -51,41 +51,76 @@ std::string_view Meaning(Reason reason) {
 std::string Engine::Explain(std::uint64_t hash, std::string_view key, TimePoint now) const {
   const std::string name = Printable(key);
   const std::uint32_t slot = store_->index().Lookup(hash, key);
-  if (slot != kNoSlot) {
-    const Facts facts = store_->FactsOf(slot);
-    const Record& record = store_->slots().record(slot);
-    std::string out = fmt::format(
-        "'{}' is in the {} tier{}: {} bytes, {} tokens, generation {}, read {} times, idle {:.1f} "
-        "s, "
-        "{} leases, {} entries continue it.\n",
-        name, store_->tier()->name(), record.offloaded ? " (marked offloaded)" : "", facts.bytes,
-        facts.tokens, record.generation, facts.access_count - 1, Seconds(now - facts.last_use),
-        store_->Leases(slot), facts.children);
-    if (store_->Leases(slot) > 0) {
-      out += "It can't leave while it is leased.";
-    } else if (facts.children > 0) {
-      out += "It leaves only after the entries that continue it.";
-    } else {
-      out += fmt::format("It may leave: level {}, policy {}, order {}.", Name(level()),
-                         policy_.name, OrderName());
-    }
-    return out;
-  }
-  const std::optional<Journal::Trace> trace = journal_.Find(hash);
-  if (!trace) {
+  constexpr std::size_t kMoves = 8;
+  const std::vector<MoveLog::Trace> traces = log_.Find(hash, kMoves);
+  if (slot != kNoSlot) return ExplainLive(slot, traces, now);
+  if (traces.empty()) {
     return fmt::format(
-        "'{}' is not here: never set, or longer ago than the last {} departures.\n"
-        "A set would bring it in.",
-        name, Journal::kTraces);
+        "'{}' is not here: never set, or longer ago than the last {} departures.\n{}", name,
+        MoveLog::kTraces,
+        loading_ ? "The disk tier is still being read in: it may be found yet."
+                 : "A set would bring it in.");
   }
+  const MoveLog::Trace& last = traces.front();
   return fmt::format(
-      "'{}' left the {} tier {:.1f} s ago: {} ({}), because {}; level {}, pressure {:.3f}, policy "
-      "{}. "
-      "It had {} bytes and {} tokens, generation {}.\n"
-      "No lower tier keeps a copy: only a set brings it back.",
-      name, store_->tier()->name(), Seconds(now - trace->at), Name(trace->action),
-      Name(trace->reason), Meaning(trace->reason), Name(trace->level), trace->pressure,
-      policy_.name, trace->bytes, trace->tokens, trace->generation);
+             "'{}' left the {} tier {:.1f} s ago: {} ({}), because {}; level {}, pressure {:.3f}, "
+             "policy {}. It had {} bytes and {} tokens, generation {}.\n"
+             "No lower tier keeps a copy: only a set brings it back.",
+             name, Name(last.tier), Seconds(now - last.at), Name(last.action), Name(last.reason),
+             Meaning(last.reason), Name(last.level), last.pressure, top_->firm->policy.name,
+             last.bytes, last.tokens, last.generation) +
+         Journey(traces, last.generation, 1, now);
+}
+
+// What happened to this generation before, oldest first.
+std::string Engine::Journey(const std::vector<MoveLog::Trace>& traces, std::uint64_t generation,
+                            std::size_t skip, TimePoint now) {
+  std::string out;
+  for (std::size_t i = traces.size(); i-- > skip;) {
+    const MoveLog::Trace& trace = traces[i];
+    if (trace.generation != generation) continue;
+    out += fmt::format("\n{:.1f} s ago: {} from the {} tier ({}), level {}, pressure {:.3f}.",
+                       Seconds(now - trace.at), Name(trace.action), Name(trace.tier),
+                       Name(trace.reason), Name(trace.level), trace.pressure);
+  }
+  return out;
+}
+
+std::string Engine::ExplainLive(std::uint32_t slot, const std::vector<MoveLog::Trace>& traces,
+                                TimePoint now) const {
+  const Record& record = store_->slots().record(slot);
+  const Facts facts = store_->FactsOf(slot, store_->top());
+  std::string where;
+  TierId uppermost = TierId::kDisk;
+  for (std::size_t i = kTiers; i-- > 0;) {
+    if (!Has(record.copies, kTierIds[i])) continue;
+    uppermost = kTierIds[i];
+    where = fmt::format("{}{}{}", store_->name(kTierIds[i]), where.empty() ? "" : " and ", where);
+  }
+  std::string out = fmt::format(
+      "'{}' is in the {} tier{}: {} bytes, {} tokens, generation {}, read {} times, idle {:.1f} "
+      "s, {} leases, {} entries continue it.\n",
+      Printable(store_->slots().slot(slot).key()), where,
+      record.offloaded ? " (marked offloaded)" : "", facts.bytes, facts.tokens, record.generation,
+      facts.access_count - 1, Seconds(now - facts.last_use), store_->Leases(slot),
+      *std::max_element(record.children.begin(), record.children.end()));
+  const TierState& tier = state(uppermost);
+  if (record.below != nullptr && record.below->transfer != nullptr) {
+    const Move& transfer = *record.below->transfer;
+    out += transfer.from == transfer.to
+               ? std::string("It is being verified on disk.")
+               : fmt::format("It is on its way from the {} to the {} tier.", Name(transfer.from),
+                             Name(transfer.to));
+  } else if (store_->Leases(slot) > 0) {
+    out += "It can't leave while it is leased.";
+  } else if (record.children[IndexOf(uppermost)] > 0) {
+    out += "It leaves only after the entries that continue it.";
+  } else {
+    out += fmt::format("It may leave: level {}, policy {}, order {}.", Name(level(uppermost)),
+                       tier.firm->policy.name, OrderName(tier));
+  }
+  if (uppermost == TierId::kDisk) out += " A get brings it up.";
+  return out + Journey(traces, record.generation, 0, now);
 }
 
 std::vector<std::string> Engine::LeavingOrder() const {
@@ -101,14 +136,15 @@ std::vector<std::string> Engine::LeavingOrder() const {
   std::vector<Candidate> heap;
   const auto consider = [&](std::uint32_t slot, std::uint32_t left) {
     if (left > 0 || store_->Leases(slot) > 0) return;
-    const Facts facts = store_->FactsOf(slot);
-    heap.push_back({policy_.order->KeyFor(level(), facts), facts.place, slot});
+    const Facts facts = store_->FactsOf(slot, store_->top());
+    heap.push_back({top_->firm->policy.order->KeyFor(level(), facts), facts.place, slot});
     std::push_heap(heap.begin(), heap.end(), std::greater<>());
   };
   for (std::uint32_t slot = 0; slot < store_->slots().high_water(); ++slot) {
     const auto word = store_->slots().slot(slot).word.Load();
     if (LeaseWord::StateOf(word) != SlotState::kVisible) continue;
-    const std::uint32_t count = store_->slots().record(slot).children;
+    if (!Has(store_->slots().record(slot).copies, store_->top())) continue;
+    const std::uint32_t count = store_->slots().record(slot).children[IndexOf(store_->top())];
     if (count > 0) children[slot] = count;
     consider(slot, count);
   }
@@ -119,7 +155,9 @@ std::vector<std::string> Engine::LeavingOrder() const {
     heap.pop_back();
     out.emplace_back(store_->slots().slot(slot).key());
     const std::uint32_t parent = store_->ParentOf(slot);
-    if (parent != kNoSlot) consider(parent, --children[parent]);
+    if (parent != kNoSlot && Has(store_->slots().record(parent).copies, store_->top())) {
+      consider(parent, --children[parent]);
+    }
   }
   return out;
 }

@@ -1,72 +1,85 @@
 // Relief: carrying out what a level asks for, stage by stage, and expiry.
 #include <algorithm>
+#include <utility>
 
 #include "base/mutant.h"
 #include "cache/engine.h"
 
 namespace spillway {
 
-Engine::Progress Engine::Relieve(TimePoint now, const std::function<bool()>& out_of_time) {
+Engine::Progress Engine::Relieve(TierId id, TimePoint now,
+                                 const std::function<bool()>& out_of_time) {
+  TierState& tier = state(id);
+  const Rule& rule = *tier.firm->policy.rule;
+  const Level at = level(id);
+  const TierFacts facts{store_->entries(id), !tier.last()};
   Relief relief;
-  if (!gauge_.unknown()) {
-    relief = policy_.rule->For(level(), {store_->entries(), /*has_lower=*/false});
-  } else if (capacity() != Tier::kUnlimited) {
-    const double share = static_cast<double>(store_->bytes()) / static_cast<double>(capacity());
-    const double most = settings_.options.thresholds.pressure;
-    if (ToPpb(share) > ToPpb(most)) relief = policy_.rule->ForUnknown();
+  if (!tier.gauge.unknown() || capacity(id) == Tier::kUnlimited) {
+    // Without a capacity there is no share of ours to go by when pressure is
+    // unknown: the level holds, and what it asks for.
+    relief = rule.For(at, facts);
   } else {
-    // Without a capacity there is no share of ours to go by: the level holds,
-    // and what it asks for.
-    relief = policy_.rule->For(level(), {store_->entries(), /*has_lower=*/false});
+    const double share = static_cast<double>(store_->bytes(id)) / static_cast<double>(capacity(id));
+    const double most = settings_.options.thresholds.pressure;
+    if (ToPpb(share) > ToPpb(most)) relief = rule.ForUnknown();
+  }
+  if (!tier.last()) {
+    HoldReserve(tier, now);
+    if (at == Level::kEmergency) DropIdle(tier, settings_.options.idle_critical, now);
   }
   Progress progress = Progress::kDone;
   for (const Stage& stage : relief) {
-    progress = RunStage(stage, now, out_of_time);
-    for (EntryId id : put_back_) {
-      if (store_->IsLive(id)) Enter(id.slot);
-    }
-    put_back_.clear();
+    progress = RunStage(tier, stage, now, out_of_time);
+    PutBack();
     if (progress == Progress::kMore) break;
   }
   NoteMoves(now);
+  if (parked_ != nullptr) WakeParked(now, false);
   return progress;
 }
 
-Engine::Progress Engine::RunStage(const Stage& stage, TimePoint now,
+Engine::Progress Engine::RunStage(TierState& tier, const Stage& stage, TimePoint now,
                                   const std::function<bool()>& out_of_time) {
-  const Level ranked_at = stage.ranked_at.value_or(level());
-  const Why why{stage.action, stage.reason,
-                stage.by_last_use ? std::string_view("lru") : policy_.order->name(ranked_at)};
+  const Level ranked_at = stage.ranked_at.value_or(level(tier.id));
+  const Why why{
+      stage.action, stage.reason,
+      stage.by_last_use ? std::string_view("lru") : tier.firm->policy.order->name(ranked_at)};
+  if (!tier.last() && tier.gauge.unknown() && stage.target) {
+    // Our own share counts now, and what is backed goes first.
+    DropBackedUntil(tier, stage, {Action::kDrop, stage.reason, why.order}, now);
+  }
   std::size_t moves = 0;
   Progress progress = Progress::kMore;
+  const bool marks = tier.last() && stage.action == Action::kDemote;
   do {
-    progress = Choose(stage, ranked_at, why, &moves, now);
+    progress = Choose(tier, stage, ranked_at, why, &moves, now);
     CarryOut(why, now);
     // A stage that counts is short and must not be cut in two; neither can one
     // that marks, since whom it marked would be the next step's first again.
   } while (progress == Progress::kMore &&
-           (stage.count || stage.action == Action::kDemote ||
+           (stage.count || marks ||
             (moves < settings_.moves_per_step && !(out_of_time && out_of_time()))));
   put_back_.insert(put_back_.end(), idle_candidates_.begin(), idle_candidates_.end());
   idle_candidates_.clear();
   return progress;
 }
 
-// Takes the next few from their readers. Who makes way for a parent, and how
-// much goes, counts at once; the rest is CarryOut's, for all of them together:
-// each waits for memory in many places, and so they wait at the same time.
-Engine::Progress Engine::Choose(const Stage& stage, Level ranked_at, const Why& why,
-                                std::size_t* moves, TimePoint now) {
+// Takes the next few from their readers, or sends them down. Who makes way for
+// a parent, and how much goes, counts at once; the rest is CarryOut's, for all
+// of them together: each waits for memory in many places, and so they wait at
+// the same time.
+Engine::Progress Engine::Choose(TierState& tier, const Stage& stage, Level ranked_at,
+                                const Why& why, std::size_t* moves, TimePoint now) {
   constexpr std::size_t kTogether = 64;
-  const std::size_t most = stage.count || stage.action == Action::kDemote
-                               ? kTogether
-                               : std::min(kTogether, settings_.moves_per_step - *moves);
+  const bool marks = tier.last() && stage.action == Action::kDemote;
+  const std::size_t most =
+      stage.count || marks ? kTogether : std::min(kTogether, settings_.moves_per_step - *moves);
   const auto next = [&] {
-    return stage.idle_over ? NextIdle(stage, now) : policy_.order->Next(ranked_at);
+    return stage.idle_over ? NextIdle(tier, stage, now) : tier.firm->policy.order->Next(ranked_at);
   };
   Bytes going = 0;
   for (std::size_t chosen = 0;;) {
-    if (TargetReached(stage, going) || (stage.count && *moves >= *stage.count)) {
+    if (TargetReached(tier, stage, going) || (stage.count && *moves >= *stage.count)) {
       return Progress::kDone;
     }
     if (chosen == most) return Progress::kMore;
@@ -76,16 +89,23 @@ Engine::Progress Engine::Choose(const Stage& stage, Level ranked_at, const Why& 
         put_back_.push_back(*std::exchange(id, second));
     }
     if (!id) return Progress::kNothingLeft;
-    if (stage.action == Action::kDemote) {
+    if (marks) {
       // No tier below: the mark of preset seed. The entry stays readable.
       put_back_.push_back(*id);
       Record& record = store_->slots().record(id->slot);
       const bool marked = std::atomic_ref(record.offloaded).exchange(true);
-      if (!marked) Log(id->slot, why, now);
+      if (!marked) Log(id->slot, tier.id, why, now);
+    } else if (!tier.last() && !Hopeless(tier, stage, id->slot, now)) {
+      const Going down = SendDown(tier, id->slot, why, Priority::kGiveBack,
+                                  level(tier.id) == Level::kEmergency, now);
+      if (down != Going::kDown) put_back_.push_back(*id);
+      // The movers have enough to do; the next sample goes on from here.
+      if (down == Going::kFull) return Progress::kDone;
+      if (down == Going::kNowhere) continue;
     } else if (TakeUnlessLeased(id->slot)) {
       chosen_.push_back(id->slot);
       going += store_->slots().slot(id->slot).size;
-      LetGoOfParent(id->slot);
+      LetGoOfParent(id->slot, store_->slots().record(id->slot).copies);
     } else {
       put_back_.push_back(*id);
       continue;
@@ -95,21 +115,46 @@ Engine::Progress Engine::Choose(const Stage& stage, Level ranked_at, const Why& 
   }
 }
 
+// Whether an unbacked entry must be destroyed: its stage may, and nobody below
+// takes it, or EMERGENCY has lasted too long for copies.
+bool Engine::Hopeless(const TierState& tier, const Stage& stage, std::uint32_t slot,
+                      TimePoint now) const {
+  const Record& record = store_->slots().record(slot);
+  if (stage.action != Action::kDestroy || record.has_children()) return false;
+  const bool on_its_way = record.below != nullptr && record.below->transfer != nullptr;
+  if (level(tier.id) == Level::kEmergency &&
+      now - tier.level_since > settings_.options.emergency_time) {
+    return true;
+  }
+  if (on_its_way) return false;
+  for (const TierState* below = tier.below; below != nullptr; below = below->below) {
+    if (MayTake(*below, slot, now)) return false;
+  }
+  return true;
+}
+
 void Engine::CarryOut(const Why& why, TimePoint now) {
+  const Why gone{why.action == Action::kDemote ? Action::kDestroy : why.action, why.reason,
+                 why.order};
   for (const std::uint32_t slot : chosen_) store_->PrefetchRemoval(slot);
   for (const std::uint32_t slot : chosen_) store_->Hide(slot);
-  for (const std::uint32_t slot : chosen_) Depart(slot, true, why, now);
+  for (const std::uint32_t slot : chosen_) Depart(slot, true, gone, now);
   chosen_.clear();
 }
 
 // `going`: bytes of entries that are chosen and not gone yet.
-bool Engine::TargetReached(const Stage& stage, Bytes going) const {
+bool Engine::TargetReached(const TierState& tier, const Stage& stage, Bytes going) const {
   if (!stage.target) return false;
-  const Bytes staying = store_->bytes() - going;
-  double pressure = gauge_.Corrected(staying);
-  // Without a capacity the last sample is all there is to go by (Relieve).
-  if (gauge_.unknown() && capacity() != Tier::kUnlimited) {
-    pressure = static_cast<double>(staying) / static_cast<double>(capacity());
+  const Bytes leaving = going + tier.going;
+  double pressure = 0;
+  if (tier.gauge.unknown() && capacity(tier.id) != Tier::kUnlimited) {
+    const Bytes ours = store_->bytes(tier.id);
+    pressure = static_cast<double>(ours - std::min(ours, leaving)) /
+               static_cast<double>(capacity(tier.id));
+  } else {
+    // Without a capacity the last sample is all there is to go by (Relieve).
+    const Bytes firm = FirmBytes(tier);
+    pressure = tier.gauge.Corrected(firm - std::min(firm, leaving));
   }
   return ToPpb(pressure) < ToPpb(*stage.target);
 }
@@ -117,18 +162,19 @@ bool Engine::TargetReached(const Stage& stage, Bytes going) const {
 // The next entry idle for longer than the stage's limit. By last use they come
 // off the ranking as they are; another order ranks those that qualify, and
 // parents join them as their children leave.
-std::optional<EntryId> Engine::NextIdle(const Stage& stage, TimePoint now) {
+std::optional<EntryId> Engine::NextIdle(TierState& tier, const Stage& stage, TimePoint now) {
+  Line& line = *tier.firm;
   const std::int64_t bound = (now - *stage.idle_over).time_since_epoch().count() - 1;
-  if (stage.by_last_use || OrderName() == "lru") return idle_.Next(bound);
+  if (stage.by_last_use || OrderName(tier) == "lru") return line.idle.Next(bound);
 
   const auto after = [&](EntryId a, EntryId b) {
-    const Facts fa = store_->FactsOf(a.slot);
-    const Facts fb = store_->FactsOf(b.slot);
-    const std::int64_t ka = policy_.order->KeyFor(level(), fa);
-    const std::int64_t kb = policy_.order->KeyFor(level(), fb);
+    const Facts fa = store_->FactsOf(a.slot, tier.id);
+    const Facts fb = store_->FactsOf(b.slot, tier.id);
+    const std::int64_t ka = line.policy.order->KeyFor(level(tier.id), fa);
+    const std::int64_t kb = line.policy.order->KeyFor(level(tier.id), fb);
     return ka != kb ? ka > kb : fa.place > fb.place;
   };
-  while (const std::optional<EntryId> id = idle_.Next(bound)) {
+  while (const std::optional<EntryId> id = line.idle.Next(bound)) {
     idle_candidates_.push_back(*id);
     std::push_heap(idle_candidates_.begin(), idle_candidates_.end(), after);
   }
@@ -137,32 +183,65 @@ std::optional<EntryId> Engine::NextIdle(const Stage& stage, TimePoint now) {
     const EntryId id = idle_candidates_.back();
     idle_candidates_.pop_back();
     Facts facts;
-    if (!store_->Read(id, &facts)) continue;
+    if (!line.view.Read(id, &facts)) continue;
     if (KeyByLastUse(facts) <= bound && facts.children == 0) return id;
     put_back_.push_back(id);  // Used since.
   }
   return std::nullopt;
 }
 
-bool Engine::Expire(TimePoint now) {
-  ExpireOwnDeadlines(now);
-  const std::optional<Duration>& ttl = settings_.options.ttl;
-  if (!ttl) return false;
+// --- where there is a tier below ---
+
+// EMERGENCY: what is backed and idle goes at once.
+void Engine::DropIdle(TierState& tier, Duration idle_over, TimePoint now) {
+  const std::int64_t bound = (now - idle_over).time_since_epoch().count() - 1;
+  while (const std::optional<EntryId> id = tier.backed->idle.Next(bound)) {
+    if (!Drop(tier, id->slot, {Action::kDrop, Reason::kIdle, "lru"}, now)) put_back_.push_back(*id);
+  }
+  PutBack();
+}
+
+// Others have taken of the reserve: what is backed goes until it is whole.
+void Engine::HoldReserve(TierState& tier, TimePoint now) {
+  if (tier.reserve == 0 || tier.gauge.unknown() || tier.gauge.total() == 0) return;
+  if (MutantOn(Mutant::kReserveIgnored)) return;
+  const Bytes reserve = tier.gauge.Raised(tier.reserve);
+  const Bytes free = FreeMemory(tier);
+  if (free >= reserve) return;
+  DropBackedChunks(tier, reserve - free, {Action::kDrop, Reason::kReserve, OrderName(tier)}, now);
+}
+
+// --- time ---
+
+bool Engine::Expire(TierState& tier, TimePoint now) {
+  if (!tier.ttl) return false;
   std::size_t moves = 0;
-  const std::int64_t bound = (now - *ttl).time_since_epoch().count() - 1;
-  while (moves < settings_.moves_per_step) {
-    const std::optional<EntryId> id = idle_.Next(bound);
+  const std::int64_t bound = (now - *tier.ttl).time_since_epoch().count() - 1;
+  const Why why{Action::kExpire, Reason::kExpired, "lru"};
+  while (!tier.last() && moves < settings_.moves_per_step) {
+    const std::optional<EntryId> id = tier.backed->idle.Next(bound);
     if (!id) break;
+    Drop(tier, id->slot, why, now) ? void(++moves) : put_back_.push_back(*id);
+  }
+  while (moves < settings_.moves_per_step) {
+    const std::optional<EntryId> id = tier.firm->idle.Next(bound);
+    if (!id) break;
+    if (!tier.last()) {
+      const Going going = SendDown(tier, id->slot, why, Priority::kWriteBehind, true, now);
+      if (going == Going::kDown) continue;
+      put_back_.push_back(*id);
+      if (going == Going::kFull) break;
+      continue;
+    }
     // Leased ones are no moves: many of them must not keep the rest in place.
-    if (RemoveUnlessLeased(id->slot, {Action::kExpire, Reason::kExpired, "lru"}, now)) {
+    if (DropOrRemove(tier, id->slot, why, now)) {
       ++moves;
     } else {
       put_back_.push_back(*id);
     }
   }
   const bool more = moves == settings_.moves_per_step;
-  for (EntryId id : put_back_) Enter(id.slot);
-  put_back_.clear();
+  PutBack();
   return more;
 }
 

@@ -49,14 +49,149 @@ Bytes NamesOf(const Store& store, std::uint32_t slot) {
 
 }  // namespace
 
-// While pressure is UNKNOWN the tier does not grow beyond what it held.
-Bytes Engine::GrowthLimit() const {
-  const Bytes limit = capacity();
-  if (!gauge_.unknown() || limit == Tier::kUnlimited) return limit;
-  if (MutantOn(Mutant::kUnknownGrows)) return limit;
-  return std::min(limit, unknown_ceiling_);
+// --- admission ---
+
+Result<std::uint32_t> Engine::Admit(const NewEntry& entry, TimePoint now, bool* soon) {
+  for (TierState* tier = top_; tier != nullptr; tier = tier->below) CheckSampleAge(*tier, now);
+  if (is_blocked() && !MutantOn(Mutant::kEmergencyAdmits)) {
+    ++refused_blocked_;
+    if (MutantOn(Mutant::kFailedSetErasesOld)) Erase(entry.hash, entry.key, now);
+    return WhyBlocked(fmt::format("set '{}'", Printable(entry.key))).error();
+  }
+  if (soon != nullptr && parked_ != nullptr && !waking_) {
+    *soon = true;
+    return Error{Code::kBusy,
+                 fmt::format("set '{}': others wait for room, too", Printable(entry.key))};
+  }
+  const std::uint32_t old = store_->index().Lookup(entry.hash, entry.key);
+  if (Status room = MakeRoom(entry, old, now); !room) {
+    ++(room.error().code == Code::kOverBudget ? refused_budget_ : refused_blocked_);
+    if (MutantOn(Mutant::kFailedSetErasesOld)) Erase(entry.hash, entry.key, now);
+    return room.error();
+  }
+  Result<std::uint32_t> slot = std::uint32_t{kNoSlot};
+  if (single()) {
+    KeepReserve(*top_, entry, now);
+    slot = Place(*top_, entry, now);
+    if (!slot) ++refused_other_;
+  } else {
+    bool later = false;
+    slot = PlaceSomewhere(entry, now, &later);
+    if (soon != nullptr) *soon = !slot && later;
+    if (!slot && !(later && soon != nullptr)) {
+      ++(slot.error().code == Code::kBlocked ? refused_blocked_ : refused_other_);
+    }
+  }
+  if (slot && MutantOn(Mutant::kVisibleBeforeCommit)) {
+    if (store_->index().Lookup(entry.hash, entry.key) == kNoSlot) {
+      store_->slots().slot(*slot).word.Publish(1);
+      store_->index().Link(*slot);
+    }
+  }
+  return slot;
 }
 
+// From the top down: where there is room now. Nowhere: where it is being made.
+Result<std::uint32_t> Engine::PlaceSomewhere(const NewEntry& entry, TimePoint now, bool* later) {
+  std::string why;
+  const auto no = [&](const TierState& tier, std::string_view reason) {
+    why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", store_->name(tier.id), reason);
+  };
+  for (TierState* tier = top_; tier != nullptr; tier = tier->below) {
+    if (tier->blocked()) {
+      no(*tier, "in emergency");
+      continue;
+    }
+    if (tier->id == TierId::kDisk) {
+      // Straight to disk only what memory can't take at all, or not soon.
+      if (*later) break;
+      if (store_->disk()->health() != BlobStore::Health::kGood) {
+        no(*tier, store_->disk()->why());
+        continue;
+      }
+    }
+    if (entry.bytes > GrowthLimit(*tier)) {
+      no(*tier, fmt::format("takes at most {} bytes", GrowthLimit(*tier)));
+      continue;
+    }
+    const Bytes lacking = Excess(store_->bytes(tier->id) + entry.bytes, GrowthLimit(*tier));
+    const Why room{Action::kDrop, Reason::kRoom, OrderName(*tier)};
+    const bool fits = DropForRoom(*tier, lacking, room, now) && KeepReserve(*tier, entry, now);
+    if (fits) {
+      Result<std::uint32_t> slot = Place(*tier, entry, now);
+      if (slot) return slot;
+      no(*tier, slot.error().message);
+      if (slot.error().code != Code::kNoMemory) continue;
+    } else {
+      no(*tier, fmt::format("{} of {} bytes taken, and nothing more may leave at once",
+                            store_->bytes(tier->id), GrowthLimit(*tier)));
+    }
+    *later = SendSomeDown(*tier, std::max(lacking, entry.bytes), room, now) || *later;
+  }
+  return Error{Code::kBlocked, fmt::format("set '{}': {}", Printable(entry.key), why)};
+}
+
+Result<std::uint32_t> Engine::Place(TierState& tier, const NewEntry& entry, TimePoint now) {
+  Result<std::uint32_t> slot = store_->Reserve(entry, tier.id, now);
+  // The card may be fuller than the account says (neighbours, slack in shared
+  // chunks). Then more of ours has to leave: each departure may free a chunk.
+  // Not without end: a card that others fill is not helped by emptying ours.
+  const Bytes have = store_->bytes(tier.id);
+  const Bytes floor = have - std::min(have, 2 * entry.bytes + store_->capacity(tier.id) / 16);
+  while (!slot && slot.error().code == Code::kNoMemory && store_->bytes(tier.id) > floor) {
+    Line& line = tier.last() ? *tier.firm : *tier.backed;
+    std::optional<EntryId> next = NextByOrder(tier, line);
+    if (!next) break;
+    const Action action = tier.last() ? Action::kDestroy : Action::kDrop;
+    if (!DropOrRemove(tier, next->slot, {action, Reason::kRoom, OrderName(tier)}, now)) {
+      put_back_.push_back(*next);
+      continue;
+    }
+    slot = store_->Reserve(entry, tier.id, now);
+  }
+  PutBack();
+  return slot;
+}
+
+void Engine::PutBack() {
+  for (EntryId id : put_back_) {
+    if (store_->IsLive(id)) Enter(id.slot);
+  }
+  put_back_.clear();
+}
+
+// True: that many bytes have left the tier. What is the last of it down here
+// goes only if it is somewhere above, or as the order says.
+bool Engine::DropForRoom(TierState& tier, Bytes lacking, const Why& why, TimePoint now) {
+  const Bytes before = store_->bytes(tier.id);
+  const auto enough = [&] { return before - store_->bytes(tier.id) >= lacking; };
+  if (enough()) return true;
+  if (!tier.last()) {
+    DropBackedBytes(tier, lacking, why, now);
+    return enough();
+  }
+  while (!enough()) {
+    const std::optional<EntryId> next = NextByOrder(tier, *tier.firm);
+    if (!next) break;
+    if (!DropOrRemove(tier, next->slot, why, now)) put_back_.push_back(*next);
+  }
+  PutBack();
+  return enough();
+}
+
+// --- room for a set, planned ---
+
+// While pressure is UNKNOWN the tier does not grow beyond what it held.
+Bytes Engine::GrowthLimit(const TierState& tier) const {
+  const Bytes limit = capacity(tier.id);
+  if (!tier.gauge.unknown() || limit == Tier::kUnlimited) return limit;
+  if (MutantOn(Mutant::kUnknownGrows)) return limit;
+  return std::min(limit, tier.unknown_ceiling);
+}
+
+// Tokens, names and slots; with a single tier also bytes, since there whoever
+// leaves is gone. Where there is a tier below, bytes are made room for by
+// dropping what is backed, tier by tier.
 Status Engine::MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now) {
   const Options& options = settings_.options;
   const EntryId old_id = old == kNoSlot ? EntryId{} : store_->IdOf(old);
@@ -69,8 +204,8 @@ Status Engine::MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now)
   for (int attempt = 0; attempt < 8; ++attempt) {
     const bool old_live = old != kNoSlot && store_->IsLive(old_id);
     Need need;
-    if (!MutantOn(Mutant::kCapacityIgnored)) {
-      need.bytes = Excess(store_->bytes() + entry.bytes, GrowthLimit());
+    if (single() && !MutantOn(Mutant::kCapacityIgnored)) {
+      need.bytes = Excess(store_->bytes() + entry.bytes, GrowthLimit(*top_));
     }
     if (options.token_budget) {
       const Tokens replaced = old_live ? Tokens{store_->slots().record(old).tokens} : 0;
@@ -97,18 +232,20 @@ Status Engine::MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now)
                         "may leave",
                         Printable(entry.key), need.tokens, *options.token_budget)};
       }
-      return Error{Code::kBlocked,
-                   fmt::format("set '{}': the {} tier is full ({} of {} bytes{}) and nothing more "
-                               "may leave",
-                               Printable(entry.key), store_->tier()->name(), store_->bytes(),
-                               GrowthLimit(), gauge_.unknown() ? ", pressure unknown" : "")};
+      return Error{
+          Code::kBlocked,
+          fmt::format("set '{}': the {} tier is full ({} of {} bytes{}) and nothing more "
+                      "may leave",
+                      Printable(entry.key), store_->name(top_->id), store_->bytes(),
+                      GrowthLimit(*top_), top_->gauge.unknown() ? ", pressure unknown" : "")};
     }
     for (const Victim& victim : plan) {
-      store_->Attach(victim.id.slot);
-      const bool leaf = store_->slots().record(victim.id.slot).children == 0 ||
-                        victim.reason == Reason::kReplaced || MutantOn(Mutant::kParentBeforeChild);
+      const Record& record = store_->slots().record(victim.id.slot);
+      store_->Attach(victim.id.slot, record.copies);
+      const bool leaf = !record.has_children() || victim.reason == Reason::kReplaced ||
+                        MutantOn(Mutant::kParentBeforeChild);
       const Why why{Action::kDestroy, victim.reason,
-                    victim.reason == Reason::kReplaced ? std::string_view() : OrderName()};
+                    victim.reason == Reason::kReplaced ? std::string_view() : OrderName(*top_)};
       if (!leaf || !RemoveUnlessLeased(victim.id.slot, why, now)) Enter(victim.id.slot);
     }
   }
@@ -122,8 +259,8 @@ bool Engine::PlanRoom(Need* need, std::uint32_t old, std::vector<Victim>* plan) 
   const auto take = [&](std::uint32_t slot, Tokens tokens, Reason reason) {
     plan->push_back({store_->IdOf(slot), reason});
     need->Less(store_->slots().slot(slot).size, tokens, NamesOf(*store_, slot));
-    const std::uint32_t parent = store_->Detach(slot);
-    if (parent != kNoSlot && store_->slots().record(parent).children == 0) Enter(parent);
+    const std::uint32_t parent = store_->Detach(slot, store_->slots().record(slot).copies);
+    if (parent != kNoSlot && !store_->slots().record(parent).has_children()) Enter(parent);
   };
   bool old_planned = false;
   if (old != kNoSlot && (need->bytes > 0 || need->names > 0 || need->slots > 0) &&
@@ -132,9 +269,15 @@ bool Engine::PlanRoom(Need* need, std::uint32_t old, std::vector<Victim>* plan) 
     old_planned = true;
   }
   bool one_more = MutantOn(Mutant::kRoomTakesTooMuch);
+  // From the bottom up: who is only above comes after all who are below.
+  TierState* from = bottom_;
   while (need->any() || std::exchange(one_more, false)) {
-    const std::optional<EntryId> next = policy_.order->Next(level());
-    if (!next) break;
+    const std::optional<EntryId> next = NextByOrder(*from, *from->firm);
+    if (!next) {
+      from = Above(*from);
+      if (from == nullptr) break;
+      continue;
+    }
     const std::uint32_t slot = next->slot;
     const Tokens tokens = slot == old ? 0 : Tokens{store_->slots().record(slot).tokens};
     // One that helps nobody by itself still stands before its parent, who may;
@@ -143,7 +286,8 @@ bool Engine::PlanRoom(Need* need, std::uint32_t old, std::vector<Victim>* plan) 
     const bool useful =
         need->HelpedBy(store_->slots().slot(slot).size, tokens, NamesOf(*store_, slot)) ||
         (parent != kNoSlot && !(old_planned && parent == old)) || !need->any();
-    if ((slot == old && old_planned) || store_->Leases(slot) > 0 || !useful) {
+    if ((slot == old && old_planned) || store_->Leases(slot) > 0 || !useful ||
+        (!single() && store_->slots().record(slot).has_children())) {
       put_back_.push_back(*next);
       continue;
     }
@@ -157,35 +301,43 @@ bool Engine::PlanRoom(Need* need, std::uint32_t old, std::vector<Victim>* plan) 
 void Engine::Unplan(std::vector<Victim>* plan) {
   while (!plan->empty()) {
     const std::uint32_t slot = plan->back().id.slot;
-    store_->Attach(slot);
+    store_->Attach(slot, store_->slots().record(slot).copies);
     Enter(slot);
     plan->pop_back();
   }
 }
 
+TierState* Engine::Above(const TierState& tier) const {
+  TierState* above = top_ == &tier ? nullptr : top_;
+  while (above != nullptr && above->below != &tier) above = above->below;
+  return above;
+}
+
 // On a shared card what is free beyond the reserve is ours to grow into. Past
-// that, something of ours makes room; if nothing can, the reserve is used:
-// refusing is EMERGENCY's to do.
-void Engine::KeepReserve(const NewEntry& entry, TimePoint now) {
-  if (settings_.reserve == 0 || gauge_.unknown() || gauge_.total() == 0) return;
-  if (MutantOn(Mutant::kReserveIgnored)) return;
-  const Bytes free = gauge_.Free(store_->bytes());
+// that, something of ours makes room. False: nothing can. With a single tier
+// the reserve is used then: refusing is EMERGENCY's to do.
+bool Engine::KeepReserve(TierState& tier, const NewEntry& entry, TimePoint now) {
+  if (tier.reserve == 0 || tier.gauge.unknown() || tier.gauge.total() == 0) return true;
+  if (MutantOn(Mutant::kReserveIgnored)) return true;
   Need need;
-  need.bytes = std::min(entry.bytes, Excess(gauge_.Raised(settings_.reserve) + entry.bytes, free));
-  if (!need.any()) return;
+  need.bytes = std::min(entry.bytes,
+                        Excess(tier.gauge.Raised(tier.reserve) + entry.bytes, FreeMemory(tier)));
+  if (!need.any()) return true;
+  const Why why{tier.last() ? Action::kDestroy : Action::kDrop, Reason::kReserve, OrderName(tier)};
+  if (!single()) return DropForRoom(tier, need.bytes, why, now);
   std::vector<Victim> plan;
   if (!PlanRoom(&need, kNoSlot, &plan)) {
     Unplan(&plan);
-    return;
+    return false;
   }
   for (const Victim& victim : plan) {
-    store_->Attach(victim.id.slot);
-    const Why why{Action::kDestroy, Reason::kReserve, OrderName()};
-    if (store_->slots().record(victim.id.slot).children > 0 ||
-        !RemoveUnlessLeased(victim.id.slot, why, now)) {
+    const Record& record = store_->slots().record(victim.id.slot);
+    store_->Attach(victim.id.slot, record.copies);
+    if (record.has_children() || !RemoveUnlessLeased(victim.id.slot, why, now)) {
       Enter(victim.id.slot);
     }
   }
+  return true;
 }
 
 }  // namespace spillway

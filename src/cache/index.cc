@@ -155,16 +155,6 @@ Slot* Index::Find(std::uint64_t hash, std::string_view key, Use use, Slot* guess
 
 // --- the strand ---
 
-template <typename Work>
-void Index::Locked(std::uint64_t hash, Work&& work) {
-  std::atomic<std::uint64_t>& version = stripes_[hash % kStripes].version;
-  const std::uint64_t even = version.load(std::memory_order_relaxed);
-  version.store(even + 1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  work();
-  version.store(even + 2, std::memory_order_release);
-}
-
 void Index::Link(std::uint32_t id) {
   const std::uint64_t hash = first_slot_[id].hash.load(std::memory_order_relaxed);
   Locked(hash, [&] { Place(id, hash); });

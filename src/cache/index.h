@@ -63,6 +63,20 @@ class Index {
   // `slot` takes the place of `old`, which has the same key, in one step: who
   // has found the new one never finds the old one after it, or neither.
   void Replace(std::uint32_t old, std::uint32_t slot);
+  // Takes a linked slot from its readers, runs `work`, and gives it back. Who
+  // looks meanwhile neither gets it nor misses it. False: it is leased.
+  template <typename Work>
+  bool Rework(std::uint32_t slot, Work&& work) {
+    Slot& where = first_slot_[slot];
+    bool alone = false;
+    Locked(where.hash.load(std::memory_order_relaxed), [&] {
+      alone = where.word.TryEvict();
+      if (!alone) return;
+      work();
+      where.word.Restore();
+    });
+    return alone;
+  }
   // The linked slot with that key, not leased; kNoSlot: none.
   std::uint32_t Lookup(std::uint64_t hash, std::string_view key) const;
 
@@ -116,7 +130,14 @@ class Index {
   bool TryUnlinkFrom(Bucket& bucket, std::uint32_t slot, std::uint64_t hash);
   void SplitOne();
   template <typename Work>
-  void Locked(std::uint64_t hash, Work&& work);
+  void Locked(std::uint64_t hash, Work&& work) {
+    std::atomic<std::uint64_t>& version = stripes_[hash % kStripes].version;
+    const std::uint64_t even = version.load(std::memory_order_relaxed);
+    version.store(even + 1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    work();
+    version.store(even + 2, std::memory_order_release);
+  }
 
   SlotTable* const slots_;
   Slot* const first_slot_;

@@ -103,6 +103,9 @@ class BasicLeaseWord {
     return false;
   }
 
+  // kPrivate -> kVisible again after TryEvict, as if nothing had been.
+  void Restore() { Shift(SlotState::kPrivate, SlotState::kVisible); }
+
   // kVisible -> kPrivate (true: the caller owns it now) or, if it is leased,
   // -> kZombie (false: the last reader will).
   bool Kill() {

@@ -1,20 +1,29 @@
 #include "cache/parts.h"
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
+#include "base/parse.h"
 #include "device/cpu/card_source.h"
 #include "device/cpu/cpu_device.h"
+#include "device/host/host_pool.h"
 #include "monitor/bounded_read.h"
 #include "monitor/source/kind.h"
 #include "tier/arena_tier.h"
+#include "tier/disk/disk_store.h"
 
 namespace spillway {
 
 namespace {
 
 constexpr Bytes kTiB = 1024 * kGiB;
+constexpr Bytes kPageBytes = 4096;
+constexpr Bytes kDiskMin = kMiB;
 
 // A driver that does not answer in this time is not used.
 constexpr Duration kOpenWithin = std::chrono::seconds(10);
@@ -23,25 +32,93 @@ Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(
 
 using SourceResult = Result<std::shared_ptr<PressureSource>>;
 
-SourceResult OpenPressure(const Options& options, std::shared_ptr<Device> device) {
-  if (options.pressure) return options.pressure;
-  const std::string& spec = options.pressure_source;
-  if (spec == "auto") {
-    return std::shared_ptr<PressureSource>(
-        std::make_shared<CardSource>(std::move(device), options.card));
-  }
+// A source by name; `setting` is where the name came from.
+SourceResult OpenNamed(std::string_view setting, const std::string& spec) {
   std::optional<SourceResult> opened =
       RunBounded(kOpenWithin, [spec] { return OpenSource(spec, Machine::FromEnvironment()); });
   if (!opened) {
-    return Error{Code::kUnavailable, fmt::format("pressure_source '{}': no answer within {} s",
-                                                 spec, kOpenWithin / std::chrono::seconds(1))};
+    return Error{Code::kUnavailable, fmt::format("{} '{}': no answer within {} s", setting, spec,
+                                                 kOpenWithin / std::chrono::seconds(1))};
   }
   if (!*opened) {
     Error error = opened->error();
-    error.message = "pressure_source: " + error.message;
+    error.message = fmt::format("{}: {}", setting, error.message);
     return error;
   }
   return std::move(*opened);
+}
+
+SourceResult OpenPressure(const Options& options, std::shared_ptr<Device> device) {
+  if (options.pressure) return options.pressure;
+  if (options.pressure_source != "auto") {
+    return OpenNamed("pressure_source", options.pressure_source);
+  }
+  return std::shared_ptr<PressureSource>(
+      std::make_shared<CardSource>(std::move(device), options.card));
+}
+
+Status OpenHost(const Options& options, Core::Parts* parts) {
+  auto pool = HostPool::Open({.capacity = *options.host_capacity});
+  if (!pool) return pool.error();
+  parts->host = std::move(*pool);
+  ArenaTierOptions tier_options;
+  tier_options.name = "host";
+  tier_options.capacity = options.host_capacity;
+  tier_options.granule_min = kPageBytes;
+  auto tier = ArenaTier::Open(parts->host.get(), tier_options);
+  if (!tier) return tier.error();
+  parts->tiers.host = std::move(*tier);
+  SourceResult source = options.host_pressure
+                            ? SourceResult(options.host_pressure)
+                            : OpenNamed("host_pressure_source", options.host_pressure_source);
+  if (!source) return source.error();
+  parts->pressure[IndexOf(TierId::kHost)] = std::move(*source);
+  return {};
+}
+
+// A quarter of what is free there, at most 256 GiB.
+Result<Bytes> DefaultDiskCapacity(const std::string& dir) {
+  std::error_code error;
+  std::filesystem::path at = std::filesystem::absolute(dir, error);
+  while (!at.empty() && at.has_relative_path() && !std::filesystem::exists(at, error)) {
+    at = at.parent_path();
+  }
+  const std::filesystem::space_info space = std::filesystem::space(at, error);
+  if (error) {
+    return Error{Code::kUnavailable, fmt::format("disk_dir '{}': {}", dir, error.message())};
+  }
+  return std::min<Bytes>(space.available / 4, 256 * kGiB);
+}
+
+Status OpenDisk(const Options& options, Core::Parts* parts) {
+  DiskOptions disk;
+  disk.directory = options.disk_dir;
+  disk.clock = options.clock;
+  if (options.disk_capacity) {
+    disk.quota = *options.disk_capacity;
+  } else {
+    Result<Bytes> quota = DefaultDiskCapacity(options.disk_dir);
+    if (!quota) return quota.error();
+    disk.quota = *quota;
+  }
+  auto store = DiskStore::Open(disk);
+  if (!store) return store.error();
+  parts->tiers.disk = std::move(*store);
+  const std::string name = options.disk_pressure_source == "auto" ? "disk:" + options.disk_dir
+                                                                  : options.disk_pressure_source;
+  SourceResult source = options.disk_pressure ? SourceResult(options.disk_pressure)
+                                              : OpenNamed("disk_pressure_source", name);
+  if (!source) return source.error();
+  parts->pressure[IndexOf(TierId::kDisk)] = std::move(*source);
+  return {};
+}
+
+// Unix time less the cache's clock, so that times can go to disk.
+std::int64_t UnixOffset(const Options& options) {
+  const std::shared_ptr<Clock> clock = options.clock ? options.clock : SystemClock();
+  const auto unix_now = std::chrono::system_clock::now();  // real world: own ttls outlive us
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(unix_now.time_since_epoch()).count() -
+         clock->Now().time_since_epoch().count();
 }
 
 }  // namespace
@@ -66,12 +143,70 @@ Status CheckOptions(const Options& options) {
     return Bad("sample_period is under 1 ms: from there on sampling only costs");
   }
   if (options.reclaim_slice <= Duration::zero()) return Bad("reclaim_slice must be positive");
+  if (options.host_capacity && *options.host_capacity == 0) {
+    return Bad("host_capacity is 0: leave it out for no host tier");
+  }
+  if (options.disk_capacity && *options.disk_capacity < kDiskMin) {
+    return Bad(fmt::format("disk_capacity is {} bytes: it must be at least 1 MiB",
+                           *options.disk_capacity));
+  }
+  if (options.disk_capacity && options.disk_dir.empty()) {
+    return Bad("disk_capacity is set, but disk_dir is not: name the folder of the disk tier");
+  }
+  for (const auto& [name, ttl] :
+       {std::pair{"host_ttl", options.host_ttl}, std::pair{"disk_ttl", options.disk_ttl}}) {
+    if (ttl && *ttl <= Duration::zero()) {
+      return Bad(fmt::format("{} is not positive: leave it out for none", name));
+    }
+  }
+  if (options.write_behind_after && *options.write_behind_after < Duration::zero()) {
+    return Bad("write_behind_after must be at least 0, or \"none\"");
+  }
+  if (options.write_behind_rate && *options.write_behind_rate < kMiB) {
+    return Bad("write_behind_rate is under 1 MiB a second: use \"none\" for no bound");
+  }
+  if (options.scrub_every && *options.scrub_every <= Duration::zero()) {
+    return Bad("scrub_every must be positive, or \"none\"");
+  }
+  if (options.room_wait < Duration::zero() || options.emergency_time < Duration::zero()) {
+    return Bad("room_wait and emergency_time must be at least 0");
+  }
+  const bool tiers_below = options.host_capacity || !options.disk_dir.empty();
+  if (tiers_below && options.unlimited) {
+    return Bad(
+        "unlimited: a device tier without a capacity never fills the tiers below it; "
+        "set a capacity, or leave out host_capacity and disk_dir");
+  }
+  if (tiers_below && options.policy == "seed") {
+    return Bad("policy: \"seed\" knows one tier; leave out host_capacity and disk_dir");
+  }
   if (!(options.reserve >= 0 && options.reserve <= 0.1)) {
     return Bad(fmt::format("reserve is {}: it must be from 0 to 0.1, a share of the card",
                            options.reserve));
   }
   return {};
 }
+
+namespace {
+
+// Not wrong, but not what most people mean.
+void WarnOfSmallerTiers(const Core::Parts& parts) {
+  const Bytes device = parts.tiers.device->capacity();
+  const Bytes host = parts.tiers.host ? parts.tiers.host->capacity() : device;
+  const auto warn = [](std::string_view lower, Bytes small, std::string_view upper, Bytes large) {
+    spdlog::warn(
+        "the {} tier ({}) is smaller than the {} tier ({}): of what lies above, only that much can "
+        "be backed and given back at once; the rest has to be destroyed under pressure",
+        lower, FormatBytes(small), upper, FormatBytes(large));
+  };
+  if (host < device) warn("host", host, "device", device);
+  if (parts.tiers.disk && parts.tiers.disk->capacity() < std::max(host, device)) {
+    warn("disk", parts.tiers.disk->capacity(), host < device ? "device" : "host",
+         std::max(host, device));
+  }
+}
+
+}  // namespace
 
 Bytes ReserveFor(const Options& options, Bytes total) {
   const auto share = static_cast<Bytes>(options.reserve * static_cast<double>(total));
@@ -105,12 +240,20 @@ Result<Core::Parts> OpenParts(const Options& options) {
   tier_options.capacity = options.capacity;
   auto tier = ArenaTier::Open(parts.device.get(), tier_options);
   if (!tier) return tier.error();
-  parts.tier = std::move(*tier);
+  parts.tiers.device = std::move(*tier);
   parts.total = total;
   parts.reserve = parts.device->shared() ? ReserveFor(options, total) : 0;
   SourceResult pressure = OpenPressure(options, parts.device);
   if (!pressure) return pressure.error();
-  parts.pressure = std::move(*pressure);
+  parts.pressure[IndexOf(TierId::kDevice)] = std::move(*pressure);
+  if (options.host_capacity) {
+    if (Status ok = OpenHost(options, &parts); !ok) return ok.error();
+  }
+  if (!options.disk_dir.empty()) {
+    if (Status ok = OpenDisk(options, &parts); !ok) return ok.error();
+  }
+  parts.unix_offset = UnixOffset(options);
+  WarnOfSmallerTiers(parts);
   return parts;
 }
 

@@ -9,28 +9,48 @@
 // may look at any slot at any time, and find out that it came too late.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "cache/lease_word.h"
+#include "cache/tier_id.h"
+#include "policy/facts.h"
 #include "spillway/result.h"
 #include "spillway/units.h"
+#include "tier/blob_store.h"
 
 namespace spillway {
 
 inline constexpr std::uint32_t kNoSlot = 0xffffffffU;
 inline constexpr std::size_t kInlineKeyBytes = 16;
 
+struct Move;
+
 // What few entries have. One allocation, only for those.
 struct Extra {
   std::string agent;
   std::string meta;
   TimePoint deadline = TimePoint::max();  // End of its own ttl.
+};
+
+// Where an entry is besides the device, and what is on its way. One allocation,
+// made when its first copy below begins. Strand only.
+struct Below {
+  std::byte* host = nullptr;
+  BlobId blob = kNoBlob;
+  std::uint64_t blob_generation = 0;  // As the blob names it: older than this process, maybe.
+  std::optional<Seal> seal;           // Once its bytes have stood in host memory.
+  std::byte* passing = nullptr;       // Lent for a read or two, in memory of no tier.
+  bool damaged = false;               // The blob is not what it should be.
+  Move* transfer = nullptr;           // At most one.
+  std::uint64_t accesses = 0;         // When it was last brought up or lent from below.
 };
 
 struct alignas(64) Slot {
@@ -40,7 +60,10 @@ struct alignas(64) Slot {
   std::atomic<std::uint32_t> next{0};  // Slot number + 1 in its overflow chain; 0: the last.
   std::uint16_t key_bytes_less_one = 0;
   bool has_deadline = false;
-  std::byte* data = nullptr;
+  // The bytes as readers get them: the uppermost copy in memory. Null: none is
+  // there, or none is verified. From null to a block it may change under a
+  // lease; otherwise only while nobody holds one.
+  std::atomic<std::byte*> data{nullptr};
   Bytes size = 0;
   union {
     char inline_key[kInlineKeyBytes];
@@ -70,19 +93,28 @@ struct alignas(64) Slot {
 };
 static_assert(sizeof(Slot) == 64);
 
+// A parent was named that was not there: chains stop here.
+inline constexpr std::uint64_t kAbsentParent = ~std::uint64_t{0};
+
 struct Record {
   std::uint64_t generation = 0;         // Fixed. Never 0, unique in this cache.
-  std::uint64_t parent_generation = 0;  // Fixed. 0: none, or none was present.
+  std::uint64_t parent_generation = 0;  // Fixed. 0: none was named.
   std::uint64_t place = 0;              // See Facts::place.
   Extra* extra = nullptr;               // Fixed. Owned.
+  Below* below = nullptr;               // Owned. Null: it never was anywhere but on the device.
   std::uint32_t tokens = 0;             // Fixed. At most kTokensMax.
   std::uint32_t parent_slot = kNoSlot;  // Valid only while that slot's generation matches.
-  std::uint32_t children = 0;
-  bool parent_declared = false;  // Fixed.
-  std::uint8_t marks = 0;        // Rankings' (FactReader::Marks).
-  bool offloaded = false;        // Preset seed's mark. Read and written through atomic_ref.
+  // Live entries that continue this one and have a copy in that tier.
+  std::array<std::uint32_t, kTiers> children{};
+  RankMarks marks = 0;     // Rankings' (FactReader::Marks).
+  TierMask copies = 0;     // Where it is, verified. 0 until committed.
+  bool offloaded = false;  // Preset seed's mark. Read and written through atomic_ref.
+
+  bool parent_declared() const { return parent_generation != 0; }
+  bool has_children() const { return (children[0] | children[1] | children[2]) != 0; }
+  bool backed_in(TierId tier) const { return (copies & BelowMask(tier)) != 0; }
 };
-static_assert(sizeof(Record) <= 48);
+static_assert(sizeof(Record) <= 64);
 
 // Whose entry it is: the agent it was set with, or, without one, the one named
 // by a key of the form `context:<agent>`. For lease holders.

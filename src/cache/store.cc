@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdlib>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -20,29 +21,44 @@ void Add(std::atomic<T>& counter, T what) {
 }
 }  // namespace
 
-Result<std::unique_ptr<Store>> Store::Open(const Settings& settings, std::unique_ptr<Tier> tier) {
+Result<std::unique_ptr<Store>> Store::Open(const Settings& settings, TierStack tiers) {
   auto slots = SlotTable::Open(settings.entries_max);
   if (!slots) return slots.error();
   auto index = Index::Open(slots->get(), settings.hash_bits);
   if (!index) return index.error();
   return std::unique_ptr<Store>(
-      new Store(std::move(*slots), std::move(*index), std::move(tier), settings));
+      new Store(std::move(*slots), std::move(*index), std::move(tiers), settings));
 }
 
-Store::Store(std::unique_ptr<SlotTable> slots, std::unique_ptr<Index> index,
-             std::unique_ptr<Tier> tier, const Settings& settings)
+Store::Store(std::unique_ptr<SlotTable> slots, std::unique_ptr<Index> index, TierStack tiers,
+             const Settings& settings)
     : slots_(std::move(slots)),
       index_(std::move(index)),
-      tier_(std::move(tier)),
-      keeps_lineage_(settings.keeps_lineage) {}
+      tiers_(std::move(tiers)),
+      mask_(tiers_.mask()),
+      top_(tiers_.device ? TierId::kDevice
+           : tiers_.host ? TierId::kHost
+                         : TierId::kDisk),
+      keeps_lineage_(settings.keeps_lineage),
+      unix_offset_(settings.unix_offset) {
+  assert(mask_ != 0);
+}
 
+// Memory goes back to its tiers; blobs stay where they are, for the next time.
 Store::~Store() {
   for (std::uint32_t id = 0; id < slots_->high_water(); ++id) {
     if (LeaseWord::StateOf(slots_->slot(id).word.Load()) == SlotState::kFree) continue;
     Slot& slot = slots_->slot(id);
-    tier_->Free(slot.data, slot.size);
+    Record& record = slots_->record(id);
+    for (const TierId tier : {TierId::kDevice, TierId::kHost}) {
+      const bool there = record.copies == 0 ? ReservedIn(id) == tier : Has(record.copies, tier);
+      if (!there) continue;
+      memory(tier)->Free(BlockIn(id, tier), slot.size, record.backed_in(tier));
+    }
     if (slot.key_bytes() > kInlineKeyBytes) delete[] slot.long_key;
-    delete slots_->record(id).extra;
+    delete record.extra;
+    if (record.below != nullptr) std::free(record.below->passing);  // NOLINT: aligned_alloc's.
+    delete record.below;
   }
 }
 
@@ -55,27 +71,41 @@ Bytes Store::NamesBytesOf(const NewEntry& entry) {
   return bytes;
 }
 
-Result<std::uint32_t> Store::Reserve(const NewEntry& entry, TimePoint now) {
+Result<std::uint32_t> Store::Reserve(const NewEntry& entry, TierId tier, TimePoint now) {
   const std::uint32_t id = slots_->Take();
   if (id == kNoSlot) {
     return Error{Code::kBusy, fmt::format("all {} slots of the index are taken (entries_max)",
                                           slots_->capacity())};
   }
-  Result<std::byte*> block = tier_->Allocate(entry.bytes);
-  if (!block) {
-    if (!MutantOn(Mutant::kReservationLeaked)) slots_->Give(id);
-    return block.error();
-  }
   Slot& slot = slots_->slot(id);
-  slot.data = *block;
   slot.size = entry.bytes;
   slot.hash.store(entry.hash, std::memory_order_relaxed);
   WriteNames(id, entry, now);
-  bytes_ += entry.bytes;
+  const Result<Landing> landing = Allocate(id, tier);
+  if (!landing) {
+    names_bytes_ += NamesBytesOf(entry);
+    if (!MutantOn(Mutant::kReservationLeaked)) Discard(id);
+    return landing.error();
+  }
+  if (tier == TierId::kDevice) {
+    slot.data.store(landing->block, std::memory_order_relaxed);
+  } else {
+    Below& below = BelowOf(id);
+    below.host = landing->block;
+    below.blob = landing->blob;
+    below.blob_generation = slots_->record(id).generation;
+    slot.data.store(landing->block, std::memory_order_relaxed);
+  }
   names_bytes_ += NamesBytesOf(entry);
   tokens_reserved_ += entry.options.tokens;
   ++reservations_;
   return id;
+}
+
+TierId Store::ReservedIn(std::uint32_t id) const {
+  const Below* const below = slots_->record(id).below;
+  if (below == nullptr) return TierId::kDevice;
+  return below->host != nullptr ? TierId::kHost : TierId::kDisk;
 }
 
 void Store::WriteNames(std::uint32_t id, const NewEntry& entry, TimePoint now) {
@@ -104,14 +134,13 @@ void Store::WriteNames(std::uint32_t id, const NewEntry& entry, TimePoint now) {
   } while (static_cast<std::uint32_t>(generations_) == 0);
   record.generation = generations_;
   record.tokens = static_cast<std::uint32_t>(options.tokens);
-  record.parent_declared = keeps_lineage_ && !options.parent.empty();
-  if (record.parent_declared && options.parent != entry.key) {
-    const std::uint32_t parent = index_->Lookup(index_->HashOf(options.parent), options.parent);
-    if (parent != kNoSlot) {
-      record.parent_slot = parent;
-      record.parent_generation = slots_->record(parent).generation;
-    }
-  }
+  if (!keeps_lineage_ || options.parent.empty()) return;
+  record.parent_generation = kAbsentParent;
+  if (options.parent == entry.key) return;
+  const std::uint32_t parent = index_->Lookup(index_->HashOf(options.parent), options.parent);
+  if (parent == kNoSlot) return;
+  record.parent_slot = parent;
+  record.parent_generation = slots_->record(parent).generation;
 }
 
 void Store::Abort(std::uint32_t id) {
@@ -124,18 +153,17 @@ EntryId Store::Commit(std::uint32_t id, std::uint32_t old, TimePoint now) {
   Slot& slot = slots_->slot(id);
   Record& record = slots_->record(id);
   record.place = old == kNoSlot ? ++places_ : slots_->record(old).place;
+  record.copies = MaskOf(ReservedIn(id));
   slot.last_use.store(now.time_since_epoch().count(), std::memory_order_relaxed);
-  if (const std::uint32_t parent = ParentOf(id); parent != kNoSlot) {
-    ++slots_->record(parent).children;
-  } else {
-    // It left between admission and now. The generation stays as it was named,
-    // so that Match stops here; the slot may be anybody's by now.
-    record.parent_slot = kNoSlot;
-  }
+  // A parent may have left between admission and now. The generation stays as
+  // it was named, so that Match stops here; the slot may be anybody's by now.
+  if (ParentOf(id) == kNoSlot) record.parent_slot = kNoSlot;
+  Attach(id, record.copies);
   --reservations_;
   tokens_reserved_ -= record.tokens;
   Add(tokens_, Tokens{record.tokens});
   Add(entries_, std::size_t{1});
+  for (const TierId tier : kTierIds) entries_in_[IndexOf(tier)] += Has(record.copies, tier);
   slot.word.Publish(1);
   if (old == kNoSlot) {
     index_->Link(id);
@@ -146,15 +174,25 @@ EntryId Store::Commit(std::uint32_t id, std::uint32_t old, TimePoint now) {
 }
 
 Store::Fate Store::Retire(std::uint32_t id, bool owned) {
-  const Record& record = slots_->record(id);
+  Record& record = slots_->record(id);
   Add(entries_, ~std::size_t{0});
   Add(tokens_, -Tokens{record.tokens});
-  Add(departed_hits_, FactsOf(id).access_count - 1);
+  Add(departed_hits_, LeaseWord::AcquiresOf(slots_->slot(id).word.Load()) - 1);
+  for (const TierId tier : kTierIds) entries_in_[IndexOf(tier)] -= Has(record.copies, tier);
   if (owned) {
     Discard(id);
     return Fate::kFreed;
   }
   ++zombies_;
+  // Readers need one copy, a transfer its two; nobody needs the others.
+  if (record.below != nullptr && record.below->transfer == nullptr) {
+    const std::byte* const lent = slots_->slot(id).data.load(std::memory_order_relaxed);
+    for (const TierId tier : {TierId::kDisk, TierId::kHost}) {
+      const bool unused = Has(record.copies, tier) && record.copies != MaskOf(tier) &&
+                          (tier == TierId::kDisk || record.below->host != lent);
+      if (unused) GiveBack(id, tier, record.below->host);
+    }
+  }
   return Fate::kZombie;
 }
 
@@ -168,10 +206,23 @@ void Store::Reap(std::uint32_t id) {
 void Store::Discard(std::uint32_t id) {
   Slot& slot = slots_->slot(id);
   Record& record = slots_->record(id);
-  tier_->Free(slot.data, slot.size);
-  assert(bytes_ >= slot.size);
-  bytes_ -= slot.size;
-  if (MutantOn(Mutant::kFreedTwiceInAccount)) bytes_ -= std::min(bytes_, slot.size);
+  if (record.below != nullptr && record.below->passing != nullptr) {
+    slot.data.store(nullptr, std::memory_order_relaxed);
+    std::free(record.below->passing);  // NOLINT(cppcoreguidelines-no-malloc): aligned_alloc's.
+    passing_bytes_ -= slot.size;
+  }
+  if (record.copies == 0 && slot.data.load(std::memory_order_relaxed) == nullptr &&
+      (record.below == nullptr || record.below->blob == kNoBlob)) {
+    // A reservation for which there was no room.
+  } else if (record.copies == 0) {
+    const TierId tier = ReservedIn(id);
+    Free(tier, {BlockIn(id, tier), record.below ? record.below->blob : kNoBlob}, slot.size);
+  } else {
+    for (const TierId tier : kTierIds) {
+      if (Has(record.copies, tier)) GiveBack(id, tier, BlockIn(id, tier));
+    }
+  }
+  slot.data.store(nullptr, std::memory_order_relaxed);
   if (slot.key_bytes() > kInlineKeyBytes) {
     names_bytes_ -= slot.key_bytes();
     delete[] slot.long_key;
@@ -181,61 +232,48 @@ void Store::Discard(std::uint32_t id) {
     delete record.extra;
     record.extra = nullptr;
   }
+  if (record.below != nullptr) {
+    below_bytes_ -= sizeof(Below);
+    delete record.below;
+    record.below = nullptr;
+  }
   slots_->Give(id);
 }
 
 std::uint32_t Store::ParentOf(std::uint32_t id) const {
   const Record& record = slots_->record(id);
-  if (record.parent_generation == 0 || record.parent_slot == kNoSlot) return kNoSlot;
+  if (record.parent_slot == kNoSlot) return kNoSlot;
   const bool live =
       slots_->record(record.parent_slot).generation == record.parent_generation &&
       LeaseWord::StateOf(slots_->slot(record.parent_slot).word.Load()) == SlotState::kVisible;
   return live ? record.parent_slot : kNoSlot;
 }
 
-std::uint32_t Store::Detach(std::uint32_t id) {
+std::uint32_t Store::Detach(std::uint32_t id, TierMask tiers) {
   const std::uint32_t parent = ParentOf(id);
-  if (parent != kNoSlot) {
-    assert(slots_->record(parent).children > 0);
-    --slots_->record(parent).children;
+  if (parent == kNoSlot) return parent;
+  for (const TierId tier : kTierIds) {
+    if (!Has(tiers, tier)) continue;
+    assert(slots_->record(parent).children[IndexOf(tier)] > 0);
+    --slots_->record(parent).children[IndexOf(tier)];
   }
   return parent;
 }
 
-void Store::Attach(std::uint32_t id) {
+void Store::Attach(std::uint32_t id, TierMask tiers) {
   const std::uint32_t parent = ParentOf(id);
-  if (parent != kNoSlot) ++slots_->record(parent).children;
-}
-
-bool Store::Read(EntryId id, Facts* facts) const {
-  if (!IsLive(id)) return false;
-  *facts = FactsOf(id.slot);
-  return true;
-}
-
-std::uint8_t* Store::Marks(EntryId id) const {
-  Record& record = slots_->record(id.slot);
-  return static_cast<std::uint32_t>(record.generation) == id.tag ? &record.marks : nullptr;
-}
-
-void Store::ReadMany(std::span<const EntryId> ids, Facts* facts, std::uint8_t** marks) const {
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    marks[i] = IsLive(ids[i]) ? &slots_->record(ids[i].slot).marks : nullptr;
-    if (marks[i] != nullptr) facts[i] = FactsOf(ids[i].slot);
+  if (parent == kNoSlot) return;
+  for (const TierId tier : kTierIds) {
+    if (Has(tiers, tier)) ++slots_->record(parent).children[IndexOf(tier)];
   }
-}
-
-void Store::Prefetch(EntryId id) const {
-  const Record* const record = &slots_->record(id.slot);
-  __builtin_prefetch(&slots_->slot(id.slot), 1);
-  __builtin_prefetch(record, 1);
-  __builtin_prefetch(reinterpret_cast<const std::byte*>(record + 1) - 1, 1);
 }
 
 void Store::PrefetchRemoval(std::uint32_t id) const {
   const Slot& slot = slots_->slot(id);
   index_->PrefetchBucket(slot.hash.load(std::memory_order_relaxed));
-  tier_->PrefetchFree(slot.data, slot.size);
+  if (top_ == TierId::kDevice) {
+    tiers_.device->PrefetchFree(slot.data.load(std::memory_order_relaxed), slot.size);
+  }
 }
 
 bool Store::IsLive(EntryId id) const {
@@ -243,7 +281,7 @@ bool Store::IsLive(EntryId id) const {
          LeaseWord::StateOf(slots_->slot(id.slot).word.Load()) == SlotState::kVisible;
 }
 
-Facts Store::FactsOf(std::uint32_t id) const {
+Facts Store::FactsOf(std::uint32_t id, TierId tier) const {
   const Slot& slot = slots_->slot(id);
   const Record& record = slots_->record(id);
   Facts facts;
@@ -252,12 +290,31 @@ Facts Store::FactsOf(std::uint32_t id) const {
   facts.access_count = LeaseWord::AcquiresOf(slot.word.Load());
   facts.last_use = TimePoint(Duration(slot.last_use.load(std::memory_order_relaxed)));
   facts.place = record.place;
-  facts.children = MutantOn(Mutant::kParentBeforeChild) ? 0 : record.children;
+  facts.children = MutantOn(Mutant::kParentBeforeChild) ? 0 : record.children[IndexOf(tier)];
   return facts;
 }
 
 Bytes Store::index_bytes() const {
-  return slots_->high_water() * (sizeof(Slot) + sizeof(Record)) + index_->bytes() + names_bytes_;
+  return slots_->high_water() * (sizeof(Slot) + sizeof(Record)) + index_->bytes() + names_bytes_ +
+         below_bytes_;
+}
+
+// --- tiers ---
+
+Bytes Store::capacity(TierId tier) const {
+  return tier == TierId::kDisk ? tiers_.disk->capacity() : memory(tier)->capacity();
+}
+
+Bytes Store::held(TierId tier) const {
+  return tier == TierId::kDisk ? tiers_.disk->held() : memory(tier)->held();
+}
+
+Bytes Store::clean(TierId tier) const {
+  return tier == TierId::kDisk ? 0 : std::min(memory(tier)->clean(), bytes(tier));
+}
+
+std::string_view Store::name(TierId tier) const {
+  return tier == TierId::kDisk ? tiers_.disk->name() : memory(tier)->name();
 }
 
 }  // namespace spillway

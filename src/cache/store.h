@@ -1,14 +1,21 @@
-// The Store owns entries: their slots, their bytes in the tier, their links to
-// parents, and the account of all that. It decides nothing. Strand only, but
+// The Store owns entries: their slots, their copies in the tiers, their links
+// to parents, and the account of all that. It decides nothing. Strand only, but
 // for the index's lock-free Find.
 //
 // Invariants
-//   1. bytes() = bytes of live entries + of zombies + of reservations, and
-//      equals tier()->allocated().
+//   1. bytes(tier) = bytes of all copies there: of live entries, of zombies, of
+//      reservations and of transfers under way; it equals what the tier has
+//      allocated.
 //   2. A slot is free, or a reservation, or linked (live), or a zombie.
-//   3. children of a live entry = live entries whose link names its generation.
+//   3. children[tier] of a live entry = live entries whose link names its
+//      generation and that have a copy in that tier.
+//   4. A live entry has a copy somewhere.
+//   5. A block in memory is marked as backed in its tier exactly while its
+//      entry has a copy further down.
+//   6. Readers get the uppermost copy in memory; every one of those is verified.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -17,10 +24,10 @@
 
 #include "cache/index.h"
 #include "cache/slot.h"
+#include "cache/tier_stack.h"
 #include "policy/facts.h"
 #include "spillway/cache.h"
 #include "spillway/result.h"
-#include "tier/tier.h"
 
 namespace spillway {
 
@@ -32,24 +39,58 @@ struct NewEntry {
   SetOptions options;
 };
 
-class Store final : public FactReader {
+// Room in a tier for one value.
+struct Landing {
+  std::byte* block = nullptr;  // In memory.
+  BlobId blob = kNoBlob;       // On disk.
+};
+
+class Store {
  public:
   struct Settings {
     std::uint64_t entries_max = 0;
     int hash_bits = 64;
     bool keeps_lineage = true;
+    // Unix time less the cache's clock, in nanoseconds: own ttls go to disk.
+    std::int64_t unix_offset = 0;
   };
-  static Result<std::unique_ptr<Store>> Open(const Settings& settings, std::unique_ptr<Tier> tier);
-  ~Store() override;
+  static Result<std::unique_ptr<Store>> Open(const Settings& settings, TierStack tiers);
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
 
   // --- reservations ---
 
-  // Memory and a slot for `entry`; NoMemory or Busy, and then nothing changed.
-  Result<std::uint32_t> Reserve(const NewEntry& entry, TimePoint now);
+  // Memory in `tier` and a slot for `entry`; NoMemory, Unavailable or Busy, and
+  // then nothing changed.
+  Result<std::uint32_t> Reserve(const NewEntry& entry, TierId tier, TimePoint now);
+  TierId ReservedIn(std::uint32_t slot) const;
   void Abort(std::uint32_t slot);
   // Makes a reservation findable. `old`: the key's generation before, whose
   // place it takes and which is hidden from now on; kNoSlot: the key is new.
   EntryId Commit(std::uint32_t slot, std::uint32_t old, TimePoint now);
+  // One that was found on disk: a reservation whose bytes are there already.
+  // Busy: no slot.
+  Result<std::uint32_t> Adopt(const BlobStore::Found& found, TimePoint now);
+  // The parent it names, now that all are there.
+  void LinkToParent(std::uint32_t slot, std::string_view parent, std::uint64_t blob_generation);
+
+  // --- copies ---
+
+  Result<Landing> Allocate(std::uint32_t slot, TierId tier);
+  // For a landing that became no copy.
+  void Free(TierId tier, const Landing& landing, Bytes bytes);
+  // Below the device.
+  void AddCopy(std::uint32_t slot, TierId tier, const Landing& landing);
+  // From now on readers get it from the device. False: somebody reads it where
+  // it was, and nothing changed.
+  bool AddToDevice(std::uint32_t slot, const Landing& landing);
+  // Not the last one. False: somebody reads that copy, and nothing changed.
+  bool DropCopy(std::uint32_t slot, TierId tier);
+  Below& BelowOf(std::uint32_t slot);  // Made if there is none.
+  // The block of a copy in memory.
+  std::byte* BlockIn(std::uint32_t slot, TierId tier) const;
+  BlobFacts BlobFactsOf(std::uint32_t slot) const;
 
   // --- removal ---
 
@@ -63,25 +104,26 @@ class Store final : public FactReader {
   // Off the account of live entries. The slot must be hidden, and have been
   // moved out of kVisible by TryEvict (owned) or Kill.
   Fate Retire(std::uint32_t slot, bool owned);
+  // No blob is anybody's any more: the directory is free for others.
+  void CloseDisk() { tiers_.disk.reset(); }
+  // Its blob stays on disk, and is nobody's here any more.
+  void Forsake(std::uint32_t slot);
   // The last lease on a zombie is gone.
   void Reap(std::uint32_t slot);
 
-  // Takes one child from the parent of `slot`, if that is live, and returns
-  // it; Attach undoes it. Retire does not detach again.
-  std::uint32_t Detach(std::uint32_t slot);
-  void Attach(std::uint32_t slot);
+  // Takes one child from the parent of `slot` in each of `tiers`, if that is
+  // live, and returns it; Attach undoes it. Retire does not detach again.
+  std::uint32_t Detach(std::uint32_t slot, TierMask tiers);
+  void Attach(std::uint32_t slot, TierMask tiers);
 
   // --- facts ---
 
-  bool Read(EntryId id, Facts* facts) const override;
-  std::uint8_t* Marks(EntryId id) const override;
-  void ReadMany(std::span<const EntryId> ids, Facts* facts, std::uint8_t** marks) const override;
-  void Prefetch(EntryId id) const override;
-  Facts FactsOf(std::uint32_t slot) const;
+  bool IsLive(EntryId id) const;
   EntryId IdOf(std::uint32_t slot) const {
     return {slot, static_cast<std::uint32_t>(slots_->record(slot).generation)};
   }
-  bool IsLive(EntryId id) const;
+  // `children` are those with a copy in `tier`.
+  Facts FactsOf(std::uint32_t slot, TierId tier) const;
   std::uint64_t Leases(std::uint32_t slot) const {
     return LeaseWord::LeasesOf(slots_->slot(slot).word.Load());
   }
@@ -92,13 +134,31 @@ class Store final : public FactReader {
   const Index& index() const { return *index_; }
   SlotTable& slots() { return *slots_; }
   const SlotTable& slots() const { return *slots_; }
-  Tier* tier() { return tier_.get(); }
-  const Tier* tier() const { return tier_.get(); }
 
-  Bytes bytes() const { return bytes_; }
+  TierMask tiers() const { return mask_; }
+  TierId top() const { return top_; }
+  Tier* memory(TierId tier) {
+    return tier == TierId::kDevice ? tiers_.device.get() : tiers_.host.get();
+  }
+  const Tier* memory(TierId tier) const { return const_cast<Store*>(this)->memory(tier); }
+  BlobStore* disk() { return tiers_.disk.get(); }
+  const BlobStore* disk() const { return tiers_.disk.get(); }
+  Bytes capacity(TierId tier) const;
+  Bytes held(TierId tier) const;
+  Bytes clean(TierId tier) const;
+  std::string_view name(TierId tier) const;
+
+  Bytes bytes(TierId tier) const { return bytes_[IndexOf(tier)]; }
+  Bytes bytes() const { return bytes(top_); }
+  // Of that, what also lies further down.
+  Bytes backed_bytes(TierId tier) const { return backed_bytes_[IndexOf(tier)]; }
+  // Values lent from memory of no tier.
+  Bytes passing_bytes() const { return passing_bytes_; }
+  void CountPassing(Bytes more, Bytes less) { passing_bytes_ = passing_bytes_ + more - less; }
   Bytes names_bytes() const { return names_bytes_; }
   static Bytes NamesBytesOf(const NewEntry& entry);
   std::size_t entries() const { return entries_.load(std::memory_order_relaxed); }
+  std::size_t entries(TierId tier) const { return entries_in_[IndexOf(tier)]; }
   Tokens tokens() const { return tokens_.load(std::memory_order_relaxed); }
   Tokens tokens_reserved() const { return tokens_reserved_; }
   std::size_t reservations() const { return reservations_; }
@@ -107,26 +167,62 @@ class Store final : public FactReader {
   Bytes index_bytes() const;
 
  private:
-  Store(std::unique_ptr<SlotTable> slots, std::unique_ptr<Index> index, std::unique_ptr<Tier> tier,
+  Store(std::unique_ptr<SlotTable> slots, std::unique_ptr<Index> index, TierStack tiers,
         const Settings& settings);
   void WriteNames(std::uint32_t slot, const NewEntry& entry, TimePoint now);
+  Result<Landing> AllocateIn(TierId tier, Bytes bytes, const BlobFacts& facts);
+  void GiveBack(std::uint32_t slot, TierId tier, std::byte* block);
+  void SetCopies(std::uint32_t slot, TierMask after);
   void Discard(std::uint32_t slot);  // Bytes, names and slot go back.
 
   const std::unique_ptr<SlotTable> slots_;
   const std::unique_ptr<Index> index_;
-  const std::unique_ptr<Tier> tier_;
+  TierStack tiers_;
+  const TierMask mask_;
+  const TierId top_;
   const bool keeps_lineage_;
+  const std::int64_t unix_offset_;
 
   std::uint64_t generations_ = 0;
   std::uint64_t places_ = 0;
-  Bytes bytes_ = 0;
+  std::array<Bytes, kTiers> bytes_{};
+  std::array<Bytes, kTiers> backed_bytes_{};
+  std::array<std::size_t, kTiers> entries_in_{};  // Live entries with a copy there.
   Bytes names_bytes_ = 0;
+  Bytes below_bytes_ = 0;
+  Bytes passing_bytes_ = 0;
   Tokens tokens_reserved_ = 0;
   std::size_t reservations_ = 0;
   std::size_t zombies_ = 0;
   std::atomic<std::size_t> entries_{0};
   std::atomic<Tokens> tokens_{0};
   std::atomic<std::uint64_t> departed_hits_{0};
+};
+
+// One class of a tier's entries, as rankings read them: those with a copy
+// below, or those without. Entries that may only leave after those that
+// continue them are leaves or not; others always count as leaves.
+class TierView final : public FactReader {
+ public:
+  TierView(const Store* store, TierId tier, bool backed, bool leaves_only)
+      : store_(store), tier_(tier), backed_(backed), leaves_only_(leaves_only) {}
+
+  bool Holds(const Record& record) const {
+    return Has(record.copies, tier_) && record.backed_in(tier_) == backed_;
+  }
+  bool leaves_only() const { return leaves_only_; }
+  bool Read(EntryId id, Facts* facts) const override;
+  RankMarks* Marks(EntryId id) const override;
+  void ReadMany(std::span<const EntryId> ids, Facts* facts, RankMarks** marks) const override;
+  void Prefetch(EntryId id) const override;
+
+ private:
+  Facts FactsOf(std::uint32_t slot) const;
+
+  const Store* const store_;
+  const TierId tier_;
+  const bool backed_;
+  const bool leaves_only_;
 };
 
 }  // namespace spillway

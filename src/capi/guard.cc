@@ -13,6 +13,7 @@ spillway_code CodeOf(Code code) {
   static_assert(static_cast<int>(Code::kInvalidArgument) + 1 == SPILLWAY_INVALID_ARGUMENT);
   static_assert(static_cast<int>(Code::kDeadline) + 1 == SPILLWAY_DEADLINE);
   static_assert(static_cast<int>(Code::kInternal) + 1 == SPILLWAY_INTERNAL);
+  static_assert(static_cast<int>(Code::kCorrupt) + 1 == SPILLWAY_CORRUPT);
   return static_cast<spillway_code>(static_cast<int>(code) + 1);
 }
 

@@ -45,7 +45,7 @@ extern "C" {
 
 const char* spillway_code_name(std::int32_t code) {
   if (code == SPILLWAY_OK) return "OK";
-  return NameAt<Code>(code - 1, SPILLWAY_INTERNAL);
+  return NameAt<Code>(code - 1, SPILLWAY_CORRUPT);
 }
 const char* spillway_mode_name(std::int32_t mode) {
   return NameAt<Mode>(mode, SPILLWAY_WORKFLOW_AWARE + 1);

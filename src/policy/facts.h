@@ -19,16 +19,20 @@ struct Facts {
   std::uint32_t children = 0;  // Resident entries that continue this one.
 };
 
+// A few bits of each entry in which rankings leave marks.
+using RankMarks = std::uint16_t;
+using RankMark = RankMarks;  // One of them.
+
 class FactReader {
  public:
   virtual ~FactReader() = default;
   // False: that entry is no longer there.
   virtual bool Read(EntryId id, Facts* facts) const = 0;
-  // A byte of that entry in which rankings leave marks, 0 when it came; null:
-  // the entry is no longer there.
-  virtual std::uint8_t* Marks(EntryId id) const = 0;
+  // Where that entry's marks are, all clear when it came; null: it is no longer
+  // there.
+  virtual RankMarks* Marks(EntryId id) const = 0;
   // Both, for many at once; where the mark is null, the facts are nobody's.
-  virtual void ReadMany(std::span<const EntryId> ids, Facts* facts, std::uint8_t** marks) const {
+  virtual void ReadMany(std::span<const EntryId> ids, Facts* facts, RankMarks** marks) const {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       marks[i] = Marks(ids[i]);
       if (marks[i] != nullptr && !Read(ids[i], &facts[i])) marks[i] = nullptr;

@@ -21,8 +21,8 @@ class LruOrder final : public Order {
 // The mode table's own: last use while there is time, weight under pressure.
 class DocumentedOrder final : public Order {
  public:
-  DocumentedOrder(const FactReader* reader, Ranking* idle)
-      : idle_(idle), heavy_(KeyByWeight, reader, Ranking::Mark::kOrder) {}
+  explicit DocumentedOrder(const Ranked& ranked)
+      : idle_(ranked.idle), heavy_(KeyByWeight, ranked.reader, ranked.mark) {}
   std::string_view name(Level level) const override { return ByWeight(level) ? "heavy" : "lru"; }
   void Entered(EntryId id, const Facts& facts) override { heavy_.Enter(id, facts); }
   void Left(EntryId id) override { heavy_.Left(id); }
@@ -41,8 +41,7 @@ class DocumentedOrder final : public Order {
 
 class HybridOrder final : public Order {
  public:
-  explicit HybridOrder(const FactReader* reader)
-      : ranking_(KeyByHybrid, reader, Ranking::Mark::kOrder) {}
+  explicit HybridOrder(const Ranked& ranked) : ranking_(KeyByHybrid, ranked.reader, ranked.mark) {}
   std::string_view name(Level) const override { return "hybrid"; }
   void Entered(EntryId id, const Facts& facts) override { ranking_.Enter(id, facts); }
   void Left(EntryId id) override { ranking_.Left(id); }
@@ -55,16 +54,16 @@ class HybridOrder final : public Order {
 
 }  // namespace
 
-std::unique_ptr<Order> MakeDocumentedOrder(const FactReader* reader, Ranking* idle) {
-  return std::make_unique<DocumentedOrder>(reader, idle);
+std::unique_ptr<Order> MakeDocumentedOrder(const Ranked& ranked) {
+  return std::make_unique<DocumentedOrder>(ranked);
 }
 
-std::unique_ptr<Order> MakeLruOrder(const FactReader*, Ranking* idle) {
-  return std::make_unique<LruOrder>(idle);
+std::unique_ptr<Order> MakeLruOrder(const Ranked& ranked) {
+  return std::make_unique<LruOrder>(ranked.idle);
 }
 
-std::unique_ptr<Order> MakeHybridOrder(const FactReader* reader, Ranking*) {
-  return std::make_unique<HybridOrder>(reader);
+std::unique_ptr<Order> MakeHybridOrder(const Ranked& ranked) {
+  return std::make_unique<HybridOrder>(ranked);
 }
 
 }  // namespace spillway

@@ -35,10 +35,16 @@ class Order {
   virtual std::int64_t KeyFor(Level level, const Facts& facts) const = 0;
 };
 
-// `idle` ranks by last use and is kept by the caller for its own ends (idle
-// limits, TTL); orders that rank by last use share it.
-std::unique_ptr<Order> MakeDocumentedOrder(const FactReader* reader, Ranking* idle);
-std::unique_ptr<Order> MakeLruOrder(const FactReader* reader, Ranking* idle);
-std::unique_ptr<Order> MakeHybridOrder(const FactReader* reader, Ranking* idle);
+// What an order ranks: the entries `reader` shows. `idle` ranks them by last use
+// and is kept by the caller for its own ends (idle limits, TTL); orders that
+// rank by last use share it. `mark` is the order's own.
+struct Ranked {
+  const FactReader* reader = nullptr;
+  Ranking* idle = nullptr;
+  RankMark mark = 0;
+};
+std::unique_ptr<Order> MakeDocumentedOrder(const Ranked& ranked);
+std::unique_ptr<Order> MakeLruOrder(const Ranked& ranked);
+std::unique_ptr<Order> MakeHybridOrder(const Ranked& ranked);
 
 }  // namespace spillway

@@ -5,20 +5,20 @@
 namespace spillway {
 
 Result<Policy> MakePolicy(std::string_view name, const RuleSettings& settings,
-                          const FactReader* reader, Ranking* idle) {
+                          const Ranked& ranked) {
   if (name == "seed") {
-    return Policy{"seed", MakeSeedRule(), MakeDocumentedOrder(reader, idle)};
+    return Policy{"seed", MakeSeedRule(), MakeDocumentedOrder(ranked)};
   }
   if (name == "documented") {
-    return Policy{"documented", MakeDocumentedRule(settings), MakeDocumentedOrder(reader, idle)};
+    return Policy{"documented", MakeDocumentedRule(settings), MakeDocumentedOrder(ranked)};
   }
   RuleSettings by_other_order = settings;
   by_other_order.order_reason = Reason::kOrder;
   if (name == "lru") {
-    return Policy{"lru", MakeDocumentedRule(by_other_order), MakeLruOrder(reader, idle)};
+    return Policy{"lru", MakeDocumentedRule(by_other_order), MakeLruOrder(ranked)};
   }
   if (name == "hybrid") {
-    return Policy{"hybrid", MakeDocumentedRule(by_other_order), MakeHybridOrder(reader, idle)};
+    return Policy{"hybrid", MakeDocumentedRule(by_other_order), MakeHybridOrder(ranked)};
   }
   return Error{
       Code::kInvalidArgument,

@@ -19,7 +19,7 @@ struct Policy {
 // "documented", "lru", "hybrid" or "seed"; anything else is InvalidArgument
 // and the message lists these.
 Result<Policy> MakePolicy(std::string_view name, const RuleSettings& settings,
-                          const FactReader* reader, Ranking* idle);
+                          const Ranked& ranked = {});
 
 std::unique_ptr<Rule> MakeDocumentedRule(const RuleSettings& settings);
 std::unique_ptr<Rule> MakeSeedRule();

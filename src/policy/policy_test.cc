@@ -10,7 +10,7 @@ using std::chrono::seconds;
 class NoFacts : public FactReader {
  public:
   bool Read(EntryId, Facts*) const override { return false; }
-  std::uint8_t* Marks(EntryId) const override { return nullptr; }
+  RankMarks* Marks(EntryId) const override { return nullptr; }
 };
 
 TEST(DocumentedRule, RelaxedAsksForNothing) {
@@ -74,8 +74,8 @@ TEST(SeedRule, RunsAfterSetsFromPressureOn) {
 
 TEST(Policy, UnknownNamesListTheKnownOnes) {
   NoFacts facts;
-  Ranking idle(KeyByLastUse, &facts, Ranking::Mark::kIdle);
-  const auto policy = MakePolicy("lfu", {}, &facts, &idle);
+  Ranking idle(KeyByLastUse, &facts, RankMark{1});
+  const auto policy = MakePolicy("lfu", {}, {&facts, &idle, RankMark{2}});
   ASSERT_FALSE(policy);
   EXPECT_EQ(policy.error().code, Code::kInvalidArgument);
   EXPECT_NE(policy.error().message.find("documented, lru, hybrid, seed"), std::string::npos);
@@ -83,9 +83,9 @@ TEST(Policy, UnknownNamesListTheKnownOnes) {
 
 TEST(Policy, OtherOrdersGiveOrderAsTheirReason) {
   NoFacts facts;
-  Ranking idle(KeyByLastUse, &facts, Ranking::Mark::kIdle);
+  Ranking idle(KeyByLastUse, &facts, RankMark{1});
   for (const char* name : {"lru", "hybrid"}) {
-    const auto policy = MakePolicy(name, {}, &facts, &idle);
+    const auto policy = MakePolicy(name, {}, {&facts, &idle, RankMark{2}});
     ASSERT_TRUE(policy);
     EXPECT_EQ(policy->rule->For(Level::kPressure, {}).begin()->reason, Reason::kOrder) << name;
     EXPECT_EQ(policy->order->name(Level::kPressure), name);
@@ -94,8 +94,8 @@ TEST(Policy, OtherOrdersGiveOrderAsTheirReason) {
 
 TEST(DocumentedOrder, RanksByLastUseThenByWeight) {
   NoFacts facts;
-  Ranking idle(KeyByLastUse, &facts, Ranking::Mark::kIdle);
-  const auto order = MakeDocumentedOrder(&facts, &idle);
+  Ranking idle(KeyByLastUse, &facts, RankMark{1});
+  const auto order = MakeDocumentedOrder({&facts, &idle, RankMark{2}});
   EXPECT_EQ(order->name(Level::kRelaxed), "lru");
   EXPECT_EQ(order->name(Level::kNormal), "lru");
   EXPECT_EQ(order->name(Level::kPressure), "heavy");

@@ -37,13 +37,13 @@ std::int64_t KeyByHybrid(const Facts& facts) {
   return KeyByLastUse(facts) + accesses * kAccessNs;
 }
 
-std::uint8_t* Ranking::Marked(EntryId id) const {
-  std::uint8_t* const marks = reader_->Marks(id);
+RankMarks* Ranking::Marked(EntryId id) const {
+  RankMarks* const marks = reader_->Marks(id);
   return marks != nullptr && (*marks & mark_) != 0 ? marks : nullptr;
 }
 
 void Ranking::Enter(EntryId id, const Facts& facts) {
-  std::uint8_t* const marks = reader_->Marks(id);
+  RankMarks* const marks = reader_->Marks(id);
   if (marks == nullptr || (*marks & mark_) != 0) return;
   *marks |= mark_;
   std::uint64_t place = facts.place;
@@ -56,7 +56,7 @@ void Ranking::Enter(EntryId id, const Facts& facts) {
 }
 
 void Ranking::Left(EntryId id) {
-  std::uint8_t* const marks = Marked(id);
+  RankMarks* const marks = Marked(id);
   if (marks == nullptr) return;
   Unmark(marks);
   // Throwing them away looks at each node once: paid for by as many departures.
@@ -72,7 +72,7 @@ std::optional<EntryId> Ranking::Next(std::int64_t bound) {
       continue;
     }
     const Node top = front_.back();
-    std::uint8_t* const marks = Marked(top.id);
+    RankMarks* const marks = Marked(top.id);
     // A bound below the top's key is below its true key too.
     if (marks != nullptr && top.key > bound) return std::nullopt;
     front_.pop_back();
@@ -190,7 +190,7 @@ void Ranking::CutAnew(Band* from, Band* cut) {
   const Node* const ceiling = depth_ > 1 ? &bands_[depth_ - 2].floor : nullptr;
   std::size_t kept = 0;
   std::size_t gone = 0;  // Nodes that are in neither band any more.
-  ReadAll(from->nodes, [&](const Node& was, const Facts& facts, std::uint8_t* marks) {
+  ReadAll(from->nodes, [&](const Node& was, const Facts& facts, RankMarks* marks) {
     if (facts.children > 0) return Unmark(marks);
     const Node node{key_of_(facts), was.place, was.id};
     if (ceiling != nullptr && Before(*ceiling, node)) {
@@ -220,7 +220,7 @@ void Ranking::TakeSample() {
 bool Ranking::MostOfSampleUsed() {
   std::vector<Node> anew;
   std::size_t used = 0;
-  ReadAll(sample_, [&](const Node& was, const Facts& facts, std::uint8_t*) {
+  ReadAll(sample_, [&](const Node& was, const Facts& facts, RankMarks*) {
     anew.push_back({key_of_(facts), was.place, was.id});
     if (anew.back().key != was.key) ++used;
   });
@@ -233,7 +233,7 @@ template <typename Each>
 void Ranking::ReadAll(const std::vector<Node>& nodes, Each&& each) const {
   std::array<EntryId, kTogether> ids;
   std::array<Facts, kTogether> facts;
-  std::array<std::uint8_t*, kTogether> marks{};
+  std::array<RankMarks*, kTogether> marks{};
   for (std::size_t first = 0; first < nodes.size(); first += kTogether) {
     const std::size_t count = std::min(nodes.size() - first, kTogether);
     for (std::size_t i = 0; i < count; ++i) ids[i] = nodes[first + i].id;

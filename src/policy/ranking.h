@@ -38,10 +38,9 @@ class Ranking {
   using KeyOf = std::int64_t (*)(const Facts&);
   static constexpr std::int64_t kNoBound = std::numeric_limits<std::int64_t>::max();
 
-  // `mark` tells the rankings of one reader's entries apart.
-  enum class Mark : std::uint8_t { kIdle = 1, kOrder = 2 };
-  Ranking(KeyOf key_of, const FactReader* reader, Mark mark)
-      : key_of_(key_of), reader_(reader), mark_(static_cast<std::uint8_t>(mark)), bands_(1) {}
+  // One bit that tells the rankings of one table of entries apart.
+  Ranking(KeyOf key_of, const FactReader* reader, RankMark mark)
+      : key_of_(key_of), reader_(reader), mark_(mark), bands_(1) {}
 
   // Queues a leaf; nothing happens if it is queued already.
   void Enter(EntryId id, const Facts& facts);
@@ -73,8 +72,8 @@ class Ranking {
     void Clear();
   };
   // Its marks, if it has this ranking's; else null.
-  std::uint8_t* Marked(EntryId id) const;
-  void Unmark(std::uint8_t* marks) const { *marks &= static_cast<std::uint8_t>(~mark_); }
+  RankMarks* Marked(EntryId id) const;
+  void Unmark(RankMarks* marks) const { *marks &= static_cast<RankMarks>(~mark_); }
   void Put(const Node& node);
   void PutInFront(const Node& node);
 
@@ -98,7 +97,7 @@ class Ranking {
 
   const KeyOf key_of_;
   const FactReader* const reader_;
-  const std::uint8_t mark_;
+  const RankMark mark_;
   std::vector<Node> front_;  // In order, the least at the end.
   std::vector<Band> bands_;  // From `depth_` on: none, kept for their memory.
   std::size_t depth_ = 1;

@@ -18,7 +18,7 @@ class Table : public FactReader {
     *facts = it->second.second;
     return true;
   }
-  std::uint8_t* Marks(EntryId id) const override {
+  RankMarks* Marks(EntryId id) const override {
     const auto it = rows.find(id.slot);
     return it == rows.end() || it->second.first != id.tag ? nullptr : &marks[id.slot];
   }
@@ -36,7 +36,7 @@ class Table : public FactReader {
   Facts& At(std::uint32_t slot) { return rows.at(slot).second; }
 
   std::map<std::uint32_t, std::pair<std::uint32_t, Facts>> rows;
-  mutable std::map<std::uint32_t, std::uint8_t> marks;
+  mutable std::map<std::uint32_t, RankMarks> marks;
   std::uint64_t places = 0;
   std::uint32_t tags = 0;
 };
@@ -45,7 +45,7 @@ using std::chrono::seconds;
 
 TEST(Ranking, GivesTheLeastFirst) {
   Table table;
-  Ranking ranking(KeyByLastUse, &table, Ranking::Mark::kIdle);
+  Ranking ranking(KeyByLastUse, &table, RankMark{1});
   for (std::uint32_t slot = 0; slot < 5; ++slot) {
     const EntryId id = table.Add(slot, seconds((slot * 3) % 5));
     ranking.Enter(id, table.At(slot));
@@ -57,7 +57,7 @@ TEST(Ranking, GivesTheLeastFirst) {
 
 TEST(Ranking, EqualKeysLeaveInTheOrderTheyCame) {
   Table table;
-  Ranking ranking(KeyByLastUse, &table, Ranking::Mark::kIdle);
+  Ranking ranking(KeyByLastUse, &table, RankMark{1});
   for (const std::uint32_t slot : {4U, 1U, 3U, 0U, 2U}) {
     const EntryId id = table.Add(slot, seconds(7));
     ranking.Enter(id, table.At(slot));
@@ -69,7 +69,7 @@ TEST(Ranking, EqualKeysLeaveInTheOrderTheyCame) {
 
 TEST(Ranking, SeesUsesNobodyToldItOf) {
   Table table;
-  Ranking ranking(KeyByLastUse, &table, Ranking::Mark::kIdle);
+  Ranking ranking(KeyByLastUse, &table, RankMark{1});
   const EntryId a = table.Add(0, seconds(1));
   const EntryId b = table.Add(1, seconds(2));
   ranking.Enter(a, table.At(0));
@@ -81,7 +81,7 @@ TEST(Ranking, SeesUsesNobodyToldItOf) {
 
 TEST(Ranking, ABoundStopsItWithoutTakingAnythingOut) {
   Table table;
-  Ranking ranking(KeyByLastUse, &table, Ranking::Mark::kIdle);
+  Ranking ranking(KeyByLastUse, &table, RankMark{1});
   const EntryId a = table.Add(0, seconds(5));
   ranking.Enter(a, table.At(0));
   EXPECT_EQ(ranking.Next(Duration(seconds(5)).count() - 1), std::nullopt);
@@ -90,7 +90,7 @@ TEST(Ranking, ABoundStopsItWithoutTakingAnythingOut) {
 
 TEST(Ranking, SkipsParentsUntilTheyAreEnteredAgain) {
   Table table;
-  Ranking ranking(KeyByLastUse, &table, Ranking::Mark::kIdle);
+  Ranking ranking(KeyByLastUse, &table, RankMark{1});
   const EntryId parent = table.Add(0, seconds(1));
   const EntryId child = table.Add(1, seconds(2));
   ranking.Enter(parent, table.At(0));
@@ -105,7 +105,7 @@ TEST(Ranking, SkipsParentsUntilTheyAreEnteredAgain) {
 
 TEST(Ranking, EnteringTwiceQueuesOnce) {
   Table table;
-  Ranking ranking(KeyByLastUse, &table, Ranking::Mark::kIdle);
+  Ranking ranking(KeyByLastUse, &table, RankMark{1});
   const EntryId a = table.Add(0, seconds(1));
   ranking.Enter(a, table.At(0));
   ranking.Enter(a, table.At(0));
@@ -115,7 +115,7 @@ TEST(Ranking, EnteringTwiceQueuesOnce) {
 
 TEST(Ranking, ForgetsTheFormerTenantOfASlot) {
   Table table;
-  Ranking ranking(KeyByLastUse, &table, Ranking::Mark::kIdle);
+  Ranking ranking(KeyByLastUse, &table, RankMark{1});
   const EntryId old = table.Add(0, seconds(1));
   ranking.Enter(old, table.At(0));
   ranking.Left(old);
@@ -151,7 +151,7 @@ TEST(Ranking, AgreesWithASortWhateverHappens) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     std::mt19937 random(seed);
     Table table;
-    Ranking ranking(seed % 2 == 0 ? KeyByLastUse : KeyByWeight, &table, Ranking::Mark::kIdle);
+    Ranking ranking(seed % 2 == 0 ? KeyByLastUse : KeyByWeight, &table, RankMark{1});
     std::int64_t now = 0;
     for (int step = 0; step < 4000; ++step) {
       const auto slot = static_cast<std::uint32_t>(random() % 300);
@@ -202,7 +202,7 @@ TEST(Ranking, AgreesWithASortOfManyHoweverManyWereUsed) {
   for (const unsigned used_percent : {0U, 30U, 60U, 80U, 100U}) {
     std::mt19937 random(used_percent + 1);
     Table table;
-    Ranking ranking(KeyByWeight, &table, Ranking::Mark::kOrder);
+    Ranking ranking(KeyByWeight, &table, RankMark{2});
     for (std::uint32_t slot = 0; slot < kEntries; ++slot) {
       const EntryId id = table.Add(slot, seconds(1), static_cast<Tokens>(random() % 4096));
       ranking.Enter(id, table.At(slot));

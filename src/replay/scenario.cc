@@ -40,7 +40,8 @@ Result<std::unique_ptr<Scenario>> Scenario::Open(const Settings& settings) {
   options.pressure = nullptr;  // Samples come as lines.
   options.on_event = [self = scenario.get()](const Event& event) { self->OnEvent(event); };
   Core::Parts parts;
-  parts.tier = std::make_unique<VirtualTier>(options.unlimited ? Tier::kUnlimited : capacity);
+  parts.tiers.device =
+      std::make_unique<VirtualTier>(options.unlimited ? Tier::kUnlimited : capacity);
   parts.total = capacity;
   Result<std::shared_ptr<Core>> core = Core::Open(options, std::move(parts));
   if (!core) return core.error();

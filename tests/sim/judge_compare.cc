@@ -83,7 +83,8 @@ void Judge::Compare(const Engine& engine) {
   equal(kAccounting, store.reservations(), model_.reserved_sums().entries, "reservations");
   equal(kLeases, store.zombies(), model_.zombie_sums().entries, "dead generations with leases");
   equal(kAccounting, store.bytes(), model_.bytes(), "bytes accounted");
-  equal(kAccounting, store.tier()->allocated(), model_.bytes(), "bytes allocated in the tier");
+  equal(kAccounting, store.memory(store.top())->allocated(), model_.bytes(),
+        "bytes allocated in the tier");
   equal(kAccounting, store.names_bytes(), model_.names(), "bytes of names");
   equal(kOneOwner, store.slots().in_use(), model_.slots(), "slots in use");
   equal(kAccounting, store.tokens(), live.tokens, "tokens");
@@ -147,9 +148,9 @@ void Judge::CompareAll(const Engine& engine, TimePoint now) {
       return Fail(kLeases, fmt::format("{}: the slot counts {} leases", Describe(number),
                                        LeaseWord::LeasesOf(word)));
     }
-    if (record.children != e.children) {
+    if (record.children[0] != e.children) {
       return Fail(kWhoLeaves, fmt::format("{}: the record counts {} children", Describe(number),
-                                          record.children));
+                                          record.children[0]));
     }
     if (!setting_.has_bytes) continue;
     const Bytes wrong = Value(e.set, e.size).FirstWrong(slot.data);

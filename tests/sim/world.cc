@@ -52,7 +52,7 @@ void World::Open() {
   }
   auto seen = std::make_unique<SimTier>(std::move(tier), device_, &verdict_);
   tier_ = seen.get();
-  parts.tier = std::move(seen);
+  parts.tiers.device = std::move(seen);
   parts.strand = std::make_unique<SimStrand>(this);
   parts.executor = std::make_unique<SimExecutor>(this);
   parts.total = plan_.card;

@@ -29,7 +29,8 @@ Result<Reading> World::ReadSource() {
 void World::PushPass(const std::optional<Core::SampleValue>& sample, bool from_sampler) {
   Pending pending{.kind = Pending::Kind::kPass};
   if (!from_sampler) pending.left = std::make_unique<std::vector<Departure>>();
-  pending.pass = std::make_unique<Core::PassSteps>(core_.get(), sample, pending.left.get());
+  pending.pass =
+      std::make_unique<Core::PassSteps>(core_.get(), TierId::kDevice, sample, pending.left.get());
   pending.sample = sample;
   pending.from_sampler = from_sampler;
   pending_.push_back(std::move(pending));
@@ -60,14 +61,14 @@ void World::Tick() {
 
 void World::HurriedRelief() {
   judge_->BeginRelief(now(), true);
-  judge_->EndRelief(core_->engine().Relieve(now(), [] { return true; }));
+  judge_->EndRelief(core_->engine().Relieve(TierId::kDevice, now(), [] { return true; }));
   Note(sim::Act::kRelief);
 }
 
 void World::StartStop() {
   sampling_ = !sampling_;
   const Duration period = sampling_ ? plan_.options.sample_period : Duration::zero();
-  core_->engine().ExpectSamplesEvery(period, now());
+  core_->engine().ExpectSamplesEvery(TierId::kDevice, period, now());
   judge_->pressure().ExpectSamplesEvery(period, now());
   if (!sampling_) {
     core_->engine().ForgetPressure();

@@ -1,5 +1,5 @@
-// The Journal says what left and why, exactly once each: to the listener, to
-// the counters, and into a ring of the latest departures that `explain` reads.
+// The MoveLog says what moved and why, exactly once each: to the listener, to
+// the counters, and into a ring of the latest moves that `explain` reads.
 // Strand only, except the counters' readers.
 #pragma once
 
@@ -11,14 +11,15 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/tier_id.h"
 #include "spillway/event.h"
 #include "spillway/stats.h"
 
 namespace spillway {
 
-class Journal {
+class MoveLog {
  public:
-  // What is remembered of a departed key: enough to say why, not the key.
+  // What is remembered of a move: enough to say why, not the key.
   struct Trace {
     std::uint64_t hash = 0;
     TimePoint at;
@@ -29,26 +30,29 @@ class Journal {
     Action action = Action::kDestroy;
     Reason reason = Reason::kErased;
     Level level = Level::kRelaxed;
+    TierId tier = TierId::kDevice;  // Where it left.
   };
   static constexpr std::size_t kTraces = 1 << 16;
 
-  explicit Journal(std::function<void(const Event&)> listener) : listener_(std::move(listener)) {}
+  explicit MoveLog(std::function<void(const Event&)> listener) : listener_(std::move(listener)) {}
 
-  void Removed(const Event& event, std::uint64_t hash, double pressure);
-  // The newest departure of a key with that hash.
-  std::optional<Trace> Find(std::uint64_t hash) const;
+  void Moved(const Event& event, TierId tier, std::uint64_t hash, double pressure);
+  // The latest moves of keys with that hash, the newest first.
+  std::vector<Trace> Find(std::uint64_t hash, std::size_t most) const;
 
-  // While set, departures are also appended here.
+  // While set, what leaves a tier is also appended here.
   void Collect(std::vector<Departure>* into) { collect_ = into; }
 
   void CountInto(Stats* stats) const;
-  std::uint64_t removed() const { return written_; }
+  // What has left a tier, ever.
+  std::uint64_t left() const { return left_; }
 
  private:
   const std::function<void(const Event&)> listener_;
   std::vector<Departure>* collect_ = nullptr;
   std::vector<Trace> traces_;  // A ring once it has kTraces.
   std::uint64_t written_ = 0;
+  std::uint64_t left_ = 0;
   std::array<std::uint64_t, kReasons> by_reason_{};
   std::array<Bytes, kReasons> bytes_by_reason_{};
   std::array<std::uint64_t, kActions> by_action_{};

@@ -1,0 +1,71 @@
+// The work of a transfer: copies, checksums, files. No state of the cache.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/printable.h"
+#include "cache/move.h"
+
+namespace spillway {
+
+namespace {
+
+Error Damaged(const Move& transfer, std::size_t piece) {
+  return {Code::kCorrupt,
+          fmt::format("'{}': piece {} of {} bytes was damaged between the {} and the {} tier",
+                      Printable(transfer.facts.key), piece, transfer.bytes, Name(transfer.from),
+                      Name(transfer.to))};
+}
+
+Status ToMemory(const Ways& ways, Move* transfer) {
+  Tier* const tier = transfer->to == TierId::kDevice ? ways.device : ways.host;
+  if (!transfer->seal) transfer->seal = Seal::Of(Source(transfer->source, transfer->bytes));
+  // Bit by bit, so that it can be called off.
+  for (Bytes at = 0; at < transfer->bytes; at += Seal::kPieceBytes) {
+    if (transfer->cancelled.load(std::memory_order_relaxed)) {
+      return Error{Code::kCancelled, "the move was called off"};
+    }
+    const Bytes bytes = std::min(Seal::kPieceBytes, transfer->bytes - at);
+    tier->Write(transfer->landing.block + at, Source(transfer->source + at, bytes));
+  }
+  const auto damaged = transfer->seal->FirstDamaged(transfer->landing.block, transfer->bytes);
+  if (!damaged) return {};
+  transfer->source_damaged =
+      transfer->seal->FirstDamaged(transfer->source, transfer->bytes).has_value();
+  return Damaged(*transfer, *damaged);
+}
+
+Status ToDisk(const Ways& ways, Move* transfer) {
+  const Source source(transfer->source, transfer->bytes);
+  if (!transfer->seal) transfer->seal = Seal::Of(source);
+  const BlobId blob = transfer->landing.blob;
+  const Status written =
+      ways.disk->Write(blob, transfer->facts, *transfer->seal, source, &transfer->cancelled);
+  if (!written || !transfer->read_back) return written;
+  Status verified = ways.disk->Read(blob, transfer->facts, nullptr, nullptr, &transfer->cancelled);
+  if (!verified && verified.error().code == Code::kCorrupt) {
+    transfer->source_damaged =
+        transfer->seal->FirstDamaged(transfer->source, transfer->bytes).has_value();
+  }
+  return verified;
+}
+
+}  // namespace
+
+void Carry(const Ways& ways, Move* transfer) {
+  if (transfer->cancelled.load(std::memory_order_relaxed)) {
+    transfer->status = Error{Code::kCancelled, "the move was called off"};
+  } else if (transfer->from == TierId::kDisk) {
+    Seal seal;
+    std::byte* const to = transfer->to == TierId::kDisk ? nullptr : transfer->landing.block;
+    transfer->status =
+        ways.disk->Read(transfer->blob, transfer->facts, to, &seal, &transfer->cancelled);
+    if (transfer->status) transfer->seal = std::move(seal);
+  } else if (transfer->to == TierId::kDisk) {
+    transfer->status = ToDisk(ways, transfer);
+  } else {
+    transfer->status = ToMemory(ways, transfer);
+  }
+}
+
+}  // namespace spillway

@@ -1,0 +1,301 @@
+// Reads of what is not in memory: one load for each entry, however many wait;
+// and what a restart finds on disk.
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/printable.h"
+#include "cache/engine.h"
+
+namespace spillway {
+
+namespace {
+// Values lent from memory of no tier, because nobody in one has to make room
+// for a single read: at most this much of the tier it would have gone to.
+constexpr Bytes kPassingShare = 8;
+constexpr Bytes kPassingMin = 64 * kMiB;
+constexpr std::size_t kPage = 4096;
+
+template <typename T>
+T Excess(T have, T limit) {
+  return have > limit ? have - limit : 0;
+}
+}  // namespace
+
+void Engine::Fetch(Waiter* waiter, TimePoint now) {
+  const std::uint32_t slot = store_->index().Lookup(waiter->hash, waiter->key);
+  if (slot == kNoSlot) {
+    if (!loading_) return waiter->done(waiter, nullptr, {});
+    // It may be among what is still to be found.
+    waiter->next = std::exchange(for_loading_, waiter);
+    return;
+  }
+  waiter->next = nullptr;
+  if (store_->slots().slot(slot).data.load(std::memory_order_relaxed) != nullptr) {
+    return Answer(waiter, slot, {});
+  }
+  ++counts_.fetches;
+  Below& below = store_->BelowOf(slot);
+  if (below.transfer == nullptr) {
+    if (Status up = BringUp(slot, Priority::kGet, now); !up) {
+      ++counts_.fetches_failed;
+      return waiter->done(waiter, nullptr, up);
+    }
+  } else if (below.transfer->priority > Priority::kGet) {
+    mover_->Raise(below.transfer, Priority::kGet);
+  }
+  waiter->next = std::exchange(below.transfer->waiters, waiter);
+}
+
+void Engine::Abandon(Waiter* waiter) {
+  const auto remove = [&](Waiter** list) {
+    for (Waiter** at = list; *at != nullptr; at = &(*at)->next) {
+      if (*at != waiter) continue;
+      *at = waiter->next;
+      return true;
+    }
+    return false;
+  };
+  if (remove(&for_loading_)) return;
+  for (Move* transfer : transfers_) {
+    if (remove(&transfer->waiters)) return;
+  }
+}
+
+void Engine::Answer(Waiter* waiters, std::uint32_t slot, const Status& status) {
+  while (waiters != nullptr) {
+    Waiter* const waiter = std::exchange(waiters, waiters->next);
+    Slot* leased = nullptr;
+    if (slot != kNoSlot && store_->slots().slot(slot).word.Acquire() == LeaseWord::Got::kYes) {
+      leased = &store_->slots().slot(slot);
+    }
+    waiter->done(waiter, leased, status);
+  }
+}
+
+void Engine::ExpireWaiters(TimePoint now) {
+  const Status late = Error{Code::kDeadline, "the time allowed ran out before its bytes were here"};
+  const auto expire = [&](Waiter** at) {
+    while (*at != nullptr) {
+      Waiter* const waiter = *at;
+      if (waiter->deadline > now) {
+        at = &waiter->next;
+        continue;
+      }
+      *at = waiter->next;
+      waiter->done(waiter, nullptr, late);
+    }
+  };
+  expire(&for_loading_);
+  for (Move* transfer : transfers_) expire(&transfer->waiters);
+}
+
+// --- up ---
+
+// Free room, or that of backed entries ranked lower than it was before this
+// read: so one cold read displaces nobody, and the second may.
+bool Engine::RoomAbove(TierState& tier, std::uint32_t slot, bool may_displace, TimePoint now,
+                       Landing* landing) {
+  const Bytes size = store_->slots().slot(slot).size;
+  const Level at = level(tier.id);
+  if (at >= Level::kCritical || size > GrowthLimit(tier)) return false;
+  const Bytes reserve = tier.reserve == 0 ? 0 : tier.gauge.Raised(tier.reserve);
+  const auto lacking = [&] {
+    const Bytes room = Excess(store_->bytes(tier.id) + size, GrowthLimit(tier));
+    if (tier.reserve == 0 || tier.gauge.total() == 0) return room;
+    return std::max(room, std::min(size, Excess(reserve + size, FreeMemory(tier))));
+  };
+  if (Bytes need = lacking(); need > 0) {
+    if (!may_displace || tier.last() || !DropLower(tier, slot, need, now)) return false;
+  }
+  Result<Landing> got = store_->Allocate(slot, tier.id);
+  if (!got) return false;
+  *landing = *got;
+  return true;
+}
+
+// Drops backed copies of entries ranked lower than `slot`, all of `bytes` or
+// none.
+bool Engine::DropLower(TierState& tier, std::uint32_t slot, Bytes bytes, TimePoint now) {
+  const Level at = level(tier.id);
+  Order& order = *tier.backed->policy.order;
+  const std::int64_t rank = order.KeyFor(at, store_->FactsOf(slot, tier.id));
+  std::vector<EntryId> taken;
+  Bytes found = 0;
+  while (found < bytes) {
+    const std::optional<EntryId> next = order.Next(at);
+    if (!next) break;
+    taken.push_back(*next);
+    if (order.KeyFor(at, store_->FactsOf(next->slot, tier.id)) >= rank) break;
+    if (store_->Leases(next->slot) == 0) found += store_->slots().slot(next->slot).size;
+  }
+  Bytes left = 0;
+  for (const EntryId id : taken) {
+    const Bytes size = store_->slots().slot(id.slot).size;
+    const bool lower = order.KeyFor(at, store_->FactsOf(id.slot, tier.id)) < rank;
+    const Why why{Action::kDrop, Reason::kRoom, OrderName(tier)};
+    if (found >= bytes && left < bytes && lower && Drop(tier, id.slot, why, now)) {
+      left += size;
+    } else {
+      Enter(id.slot);
+    }
+  }
+  return left >= bytes;
+}
+
+Status Engine::BringUp(std::uint32_t slot, Priority priority, TimePoint now) {
+  auto transfer = std::make_unique<Move>();
+  transfer->from = TierId::kDisk;
+  transfer->priority = priority;
+  const Bytes size = store_->slots().slot(slot).size;
+  const bool get = priority == Priority::kGet;
+  bool placed = false;
+  // Into the tier next to the disk, as a rule the host's.
+  for (const TierId id : {TierId::kHost, TierId::kDevice}) {
+    if (!Has(store_->tiers(), id) || placed) continue;
+    transfer->to = id;
+    placed = RoomAbove(state(id), slot, get, now, &transfer->landing);
+  }
+  if (!placed && get) {
+    const TierId id = Has(store_->tiers(), TierId::kHost) ? TierId::kHost : TierId::kDevice;
+    const Bytes share = Has(store_->tiers(), id) ? store_->capacity(id) / kPassingShare : 0;
+    if (store_->passing_bytes() > 0 &&
+        store_->passing_bytes() + size > std::max(kPassingMin, share)) {
+      return Error{
+          Code::kBusy,
+          fmt::format("get '{}': {} bytes are lent from outside the tiers already, and no "
+                      "tier has room",
+                      Printable(store_->slots().slot(slot).key()), store_->passing_bytes())};
+    }
+    transfer->landing.block = static_cast<std::byte*>(
+        std::aligned_alloc(kPage, std::max<Bytes>(1, (size + kPage - 1) / kPage) * kPage));
+    if (transfer->landing.block == nullptr) {
+      return Error{Code::kNoMemory, fmt::format("get '{}': no memory for {} bytes",
+                                                Printable(store_->slots().slot(slot).key()), size)};
+    }
+    transfer->to = TierId::kHost;
+    transfer->passing = placed = true;
+    store_->CountPassing(size, 0);
+  }
+  if (!placed) return Error{Code::kNoMemory, "no tier above has free room"};
+  if (!StartMove(std::move(transfer), slot)) {
+    return Error{Code::kBusy, "too many leases on one entry"};
+  }
+  return {};
+}
+
+bool Engine::BringToDevice(std::uint32_t slot, TimePoint now) {
+  Landing landing;
+  if (!RoomAbove(*top_, slot, true, now, &landing)) return false;
+  auto transfer = std::make_unique<Move>();
+  transfer->from = TierId::kHost;
+  transfer->to = TierId::kDevice;
+  transfer->priority = Priority::kPrefetch;
+  transfer->source = store_->BlockIn(slot, TierId::kHost);
+  transfer->landing = landing;
+  return StartMove(std::move(transfer), slot);
+}
+
+bool Engine::Prefetch(std::uint64_t hash, std::string_view key, TimePoint now) {
+  const std::uint32_t slot = store_->index().Lookup(hash, key);
+  if (slot == kNoSlot) return false;
+  if (store_->slots().slot(slot).data.load(std::memory_order_relaxed) != nullptr) return true;
+  if (store_->BelowOf(slot).transfer != nullptr) return true;
+  if (!BringUp(slot, Priority::kPrefetch, now)) return false;
+  ++counts_.prefetched;
+  return true;
+}
+
+void Engine::FinishUp(Move& transfer, TimePoint now) {
+  const std::uint32_t slot = transfer.id.slot;
+  Waiter* const waiters = std::exchange(transfer.waiters, nullptr);
+  if (!transfer.status) {
+    ReleaseLanding(transfer);
+    counts_.fetches_failed += transfer.priority == Priority::kGet ? 1 : 0;
+    const Code code = transfer.status.error().code;
+    if (code == Code::kCorrupt) {
+      // A miss for whoever waits, and for everybody after.
+      Condemn(state(transfer.from), slot, now);
+      return Answer(waiters, kNoSlot, {});
+    }
+    if (transfer.from == TierId::kDisk) ++state(TierId::kDisk).failed_moves;
+    Enter(slot);
+    return Answer(waiters, kNoSlot, transfer.status);
+  }
+  Below& below = store_->BelowOf(slot);
+  const TierMask before = store_->slots().record(slot).copies;
+  below.seal = std::move(transfer.seal);
+  if (transfer.passing) {
+    below.passing = transfer.landing.block;
+    store_->slots().slot(slot).data.store(below.passing, std::memory_order_release);
+    passing_.push_back(transfer.id);
+  } else if (transfer.to == TierId::kHost) {
+    store_->AddCopy(slot, TierId::kHost, transfer.landing);
+  } else if (!store_->AddToDevice(slot, transfer.landing)) {
+    ReleaseLanding(transfer);  // It is being read where it is; another time.
+    NoteCandidate(slot);
+    return Answer(waiters, slot, {});
+  } else if (transfer.from == TierId::kHost) {
+    ++counts_.promoted;
+  }
+  Reline(slot, before);
+  Answer(waiters, slot, {});
+  if (!Has(store_->slots().record(slot).copies, TierId::kDevice)) NoteCandidate(slot);
+}
+
+void Engine::FreePassing(TimePoint) {
+  std::erase_if(passing_, [&](EntryId id) {
+    if (!store_->IsLive(id)) return true;  // Freed with its slot.
+    Slot& slot = store_->slots().slot(id.slot);
+    std::byte*& block = store_->BelowOf(id.slot).passing;
+    const auto take = [&] { slot.data.store(nullptr, std::memory_order_release); };
+    if (!store_->index().Rework(id.slot, take)) return false;
+    store_->CountPassing(0, slot.size);
+    std::free(block);  // NOLINT(cppcoreguidelines-no-malloc): aligned_alloc's.
+    block = nullptr;
+    return true;
+  });
+}
+
+// --- what was there before ---
+
+void Engine::Adopt(std::vector<BlobStore::Found> found, bool done, TimePoint now) {
+  for (BlobStore::Found& blob : found) {
+    const std::uint64_t hash = store_->index().HashOf(blob.facts.key);
+    // Set anew since the start, or of no use: too long ago, no slot.
+    const bool newer = store_->index().Lookup(hash, blob.facts.key) != kNoSlot;
+    Result<std::uint32_t> slot = Error{Code::kBusy, ""};
+    if (!newer && !closed_) slot = store_->Adopt(blob, now);
+    if (!slot) {
+      if (!closed_) store_->disk()->Free(blob.id);
+      continue;
+    }
+    const EntryId id = store_->Commit(*slot, kNoSlot, now);
+    Enter(id.slot);
+    const Record& record = store_->slots().record(id.slot);
+    if (store_->slots().slot(id.slot).has_deadline) {
+      deadlines_.push_back({record.extra->deadline, id});
+      std::push_heap(deadlines_.begin(), deadlines_.end(), std::greater<>());
+    }
+    if (!blob.facts.parent.empty()) {
+      orphans_.push_back({id, std::move(blob.facts.parent), blob.facts.parent_generation});
+    }
+  }
+  if (!done) return;
+  for (const Orphan& orphan : orphans_) {
+    if (store_->IsLive(orphan.id)) {
+      store_->LinkToParent(orphan.id.slot, orphan.parent, orphan.generation);
+    }
+  }
+  orphans_ = {};
+  loading_ = false;
+  Waiter* waiters = std::exchange(for_loading_, nullptr);
+  while (waiters != nullptr) {
+    Waiter* const waiter = std::exchange(waiters, waiters->next);
+    Fetch(waiter, now);
+  }
+}
+
+}  // namespace spillway

@@ -1,0 +1,469 @@
+// What moves between tiers: down for pressure, room and safety, up for reads.
+// The engine only starts and ends moves; movers carry the bytes.
+#include <algorithm>
+#include <cassert>
+#include <cstdlib>
+#include <utility>
+
+#include "base/mutant.h"
+#include "cache/engine.h"
+
+namespace spillway {
+
+namespace {
+// Moves that wait or are under way between two tiers. Give-back keeps the link
+// busy; work for quiet times takes no more than it can drop at once.
+constexpr std::size_t kUrgentMax = 64;
+constexpr std::size_t kBackgroundMax = 8;
+// After a move into a tier failed it gets nothing for so long.
+constexpr Duration kShunned = std::chrono::milliseconds(250);
+// A tier whose chunks are shared by others may refuse what its account allows;
+// then this many more leave, at most.
+constexpr int kMoreTries = 64;
+constexpr std::size_t kCandidatesMax = 1024;
+
+template <typename T>
+T Excess(T have, T limit) {
+  return have > limit ? have - limit : 0;
+}
+}  // namespace
+
+// Entries taken from a line that stay after all; they enter again at the end.
+class Engine::Aside {
+ public:
+  explicit Aside(Engine* engine) : engine_(engine) {}
+  ~Aside() {
+    for (const EntryId id : ids_) {
+      if (engine_->store_->IsLive(id)) engine_->Enter(id.slot);
+    }
+  }
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+  void Put(EntryId id) { ids_.push_back(id); }
+
+ private:
+  Engine* const engine_;
+  std::vector<EntryId> ids_;
+};
+
+// --- dropping ---
+
+bool Engine::Drop(TierState& tier, std::uint32_t slot, const Why& why, TimePoint now) {
+  const Record& record = store_->slots().record(slot);
+  if (record.below->transfer != nullptr) return false;
+  const TierMask before = record.copies;
+  const std::uint32_t parent = store_->ParentOf(slot);
+  if (!store_->DropCopy(slot, tier.id)) return false;
+  Log(slot, tier.id, why, now);
+  Reline(slot, before);
+  if (parent != kNoSlot) {
+    const Record& up = store_->slots().record(parent);
+    if (Has(up.copies, tier.id) && up.children[IndexOf(tier.id)] == 0) {
+      tier.LineOf(up).Enter(store_->IdOf(parent));
+    }
+  }
+  if (tier.id == TierId::kDevice) NoteCandidate(slot);
+  return true;
+}
+
+bool Engine::DropOrRemove(TierState& tier, std::uint32_t slot, const Why& why, TimePoint now) {
+  const Record& record = store_->slots().record(slot);
+  if (record.copies == MaskOf(tier.id)) {
+    if (!single() && record.has_children()) return false;
+    const Action action = why.action == Action::kExpire ? why.action : Action::kDestroy;
+    return RemoveUnlessLeased(slot, {action, why.reason, why.order}, now);
+  }
+  const Action action = why.action == Action::kExpire ? why.action : Action::kDrop;
+  return Drop(tier, slot, {action, why.reason, why.order}, now);
+}
+
+template <typename Enough>
+void Engine::DropBacked(TierState& tier, const Why& why, TimePoint now, Enough&& enough) {
+  Aside aside(this);
+  while (!enough()) {
+    const std::optional<EntryId> next = NextByOrder(tier, *tier.backed);
+    if (!next) break;
+    if (!Drop(tier, next->slot, why, now)) aside.Put(*next);
+  }
+}
+
+void Engine::DropBackedBytes(TierState& tier, Bytes bytes, const Why& why, TimePoint now) {
+  const Bytes before = store_->bytes(tier.id);
+  DropBacked(tier, why, now, [&] { return before - store_->bytes(tier.id) >= bytes; });
+}
+
+void Engine::DropBackedChunks(TierState& tier, Bytes bytes, const Why& why, TimePoint now) {
+  const Bytes before = store_->held(tier.id);
+  DropBacked(tier, why, now,
+             [&] { return before - std::min(before, store_->held(tier.id)) >= bytes; });
+}
+
+void Engine::DropBackedUntil(TierState& tier, const Stage& stage, const Why& why, TimePoint now) {
+  DropBacked(tier, why, now, [&] { return TargetReached(tier, stage, 0); });
+}
+
+void Engine::Reline(std::uint32_t slot, TierMask before) {
+  const EntryId id = store_->IdOf(slot);
+  const Record& record = store_->slots().record(slot);
+  for (const TierId tier : kTierIds) {
+    if (!Has(before, tier)) continue;
+    const bool was_backed = (before & BelowMask(tier)) != 0;
+    if (Has(record.copies, tier) && record.backed_in(tier) == was_backed) continue;
+    (was_backed ? *state(tier).backed : *state(tier).firm).Left(id);
+  }
+  Enter(slot);
+}
+
+Bytes Engine::GiveBack(TierId id, Bytes bytes, TimePoint now, bool* more) {
+  TierState& tier = state(id);
+  *more = false;
+  if (tier.last()) return 0;
+  const Bytes before = store_->held(id);
+  const Why why{Action::kDrop, Reason::kAsk, OrderName(tier)};
+  DropBackedChunks(tier, bytes, why, now);
+  const Bytes freed = before - std::min(before, store_->held(id));
+  if (freed < bytes) *more = SendSomeDown(tier, bytes - freed, why, now);
+  NoteMoves(now);
+  return freed;
+}
+
+// --- down ---
+
+bool Engine::MayTake(const TierState& tier, std::uint32_t slot, TimePoint now) const {
+  if (tier.blocked() || now < tier.shunned_until || closed_) return false;
+  if (store_->slots().slot(slot).size > GrowthLimit(tier)) return false;
+  return tier.id != TierId::kDisk || store_->disk()->health() == BlobStore::Health::kGood;
+}
+
+Engine::Going Engine::SendDown(TierState& tier, std::uint32_t slot, const Why& why,
+                               Priority priority, bool then_drop, TimePoint now) {
+  const Record& record = store_->slots().record(slot);
+  if (record.below != nullptr && record.below->transfer != nullptr) {
+    Move* const going = record.below->transfer;
+    if (going->from != tier.id || going->to <= going->from) return Going::kNowhere;
+    going->then_drop = going->then_drop || then_drop;
+    if (priority < going->priority) mover_->Raise(going, priority);
+    return Going::kDown;
+  }
+  const std::size_t most = IsBackground(priority) ? kBackgroundMax : kUrgentMax;
+  bool full = false;
+  for (TierState* below = tier.below; below != nullptr; below = below->below) {
+    if (!MayTake(*below, slot, now)) continue;
+    if (mover_->Waiting(tier.id, below->id) >= most) return Going::kFull;
+    bool soon = false;
+    const std::optional<Landing> landing = RoomBelow(*below, slot, now, &soon);
+    full = full || soon;
+    if (!landing) continue;
+    auto transfer = std::make_unique<Move>();
+    transfer->from = tier.id;
+    transfer->to = below->id;
+    transfer->priority = priority;
+    transfer->source = store_->BlockIn(slot, tier.id);
+    transfer->landing = *landing;
+    transfer->reason = why.reason;
+    transfer->order = why.order;
+    transfer->then_drop = then_drop;
+    if (!StartMove(std::move(transfer), slot)) return Going::kNowhere;
+    return Going::kDown;
+  }
+  return full ? Going::kFull : Going::kNowhere;
+}
+
+std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, TimePoint now,
+                                         bool* soon) {
+  const Bytes size = store_->slots().slot(slot).size;
+  Line& line = tier.last() ? *tier.firm : *tier.backed;
+  const Level at = level(tier.id);
+  const std::int64_t rank = line.policy.order->KeyFor(at, store_->FactsOf(slot, tier.id));
+  const Why why{tier.last() ? Action::kDestroy : Action::kDrop, Reason::kRoom, OrderName(tier)};
+  const auto lacking = [&] { return Excess(store_->bytes(tier.id) + size, GrowthLimit(tier)); };
+  {
+    Aside aside(this);
+    bool refused = false;
+    for (int tries = 0; tries < kMoreTries; tries += refused ? 1 : 0) {
+      if (lacking() == 0) {
+        Result<Landing> landing = store_->Allocate(slot, tier.id);
+        if (landing) return *landing;
+        if (landing.error().code != Code::kNoMemory) return std::nullopt;
+        refused = true;
+      }
+      // Only in place of who is ranked lower.
+      const std::optional<EntryId> next = line.policy.order->Next(at);
+      if (!next) break;
+      const Facts facts = store_->FactsOf(next->slot, tier.id);
+      if (next->slot == slot || line.policy.order->KeyFor(at, facts) >= rank) {
+        aside.Put(*next);
+        break;
+      }
+      if (!DropOrRemove(tier, next->slot, why, now)) aside.Put(*next);
+    }
+  }
+  *soon = SendSomeDown(tier, std::max(lacking(), size), why, now);
+  return std::nullopt;
+}
+
+// Unbacked entries go down so that they can be dropped then. True: some are on
+// their way, or will be.
+bool Engine::SendSomeDown(TierState& tier, Bytes bytes, const Why& why, TimePoint now) {
+  if (tier.last()) return false;
+  Aside aside(this);
+  bool full = false;
+  while (tier.going < bytes && !full) {
+    const std::optional<EntryId> next = NextByOrder(tier, *tier.firm);
+    if (!next) break;
+    const Going going = SendDown(tier, next->slot, why, Priority::kGiveBack, false, now);
+    full = going == Going::kFull;
+    if (going != Going::kDown) aside.Put(*next);
+  }
+  return tier.going > 0 || full;
+}
+
+// --- transfers ---
+
+bool Engine::StartMove(std::unique_ptr<Move> transfer, std::uint32_t slot) {
+  Slot& where = store_->slots().slot(slot);
+  const Record& record = store_->slots().record(slot);
+  transfer->bytes = where.size;
+  if (where.word.Pin() != LeaseWord::Got::kYes) {
+    ReleaseLanding(*transfer);
+    return false;
+  }
+  Below& below = store_->BelowOf(slot);
+  transfer->id = store_->IdOf(slot);
+  transfer->seal = below.seal;
+  transfer->read_back = settings_.options.disk_read_back;
+  if (transfer->from == TierId::kDisk || transfer->to == TierId::kDisk) {
+    transfer->facts = store_->BlobFactsOf(slot);
+    if (transfer->from == TierId::kDisk) {
+      transfer->blob = below.blob;
+      transfer->facts.generation = below.blob_generation;
+    }
+  } else {
+    transfer->facts.key = where.key();
+  }
+  if (transfer->to > transfer->from) {
+    state(transfer->from).going += transfer->bytes;
+    state(transfer->from).background += IsBackground(transfer->priority) ? 1 : 0;
+  }
+  static_cast<void>(record);
+  below.transfer = transfer.get();
+  transfer->background_at_start = IsBackground(transfer->priority);
+  transfer->owner = owner_;
+  transfer->run = on_move_;
+  transfers_.push_back(transfer.get());
+  mover_->Start(transfer.release());
+  return true;
+}
+
+void Engine::ReleaseLanding(const Move& transfer) {
+  if (transfer.passing) {
+    std::free(transfer.landing.block);  // NOLINT(cppcoreguidelines-no-malloc): aligned_alloc's.
+    store_->CountPassing(0, transfer.bytes);
+  } else if (transfer.to != transfer.from) {
+    store_->Free(transfer.to, transfer.landing, transfer.bytes);
+  }
+}
+
+void Engine::Finish(std::unique_ptr<Move> transfer, TimePoint now) {
+  std::erase(transfers_, transfer.get());
+  const std::uint32_t slot = transfer->id.slot;
+  store_->slots().record(slot).below->transfer = nullptr;
+  const bool dead = store_->slots().slot(slot).word.Release() == LeaseWord::After::kReap;
+  const bool live = !dead && store_->IsLive(transfer->id);
+  if (transfer->to > transfer->from) {
+    TierState& from = state(transfer->from);
+    from.going -= transfer->bytes;
+    from.background -= transfer->background_at_start ? 1 : 0;
+  }
+  if (transfer->status) {
+    (transfer->to > transfer->from ? counts_.down : counts_.up) += transfer->bytes;
+  } else if (transfer->status.error().code == Code::kCancelled) {
+    ++counts_.cancelled;
+  }
+  if (!live) {
+    ReleaseLanding(*transfer);
+    Answer(std::exchange(transfer->waiters, nullptr), kNoSlot, {});
+  } else if (transfer->to == transfer->from) {
+    FinishScrub(*transfer, now);
+  } else if (transfer->to > transfer->from) {
+    FinishDown(*transfer, now);
+  } else {
+    FinishUp(*transfer, now);
+  }
+  if (dead) store_->Reap(slot);
+  if (closed_) return;
+  NoteMoves(now);
+  if (parked_ != nullptr) WakeParked(now, false);
+  if (transfer->background_at_start && transfer->to > transfer->from) {
+    WriteBehind(state(transfer->from), now);
+  }
+}
+
+void Engine::FinishDown(Move& transfer, TimePoint now) {
+  TierState& from = state(transfer.from);
+  TierState& to = state(transfer.to);
+  const std::uint32_t slot = transfer.id.slot;
+  if (!transfer.status) {
+    ReleaseLanding(transfer);
+    if (transfer.source_damaged) return Condemn(from, slot, now);
+    if (transfer.status.error().code != Code::kCancelled) {
+      ++to.failed_moves;
+      to.shunned_until = now + kShunned;
+      if (transfer.status.error().code == Code::kCorrupt) ++counts_.corrupt;
+    }
+    return Enter(slot);
+  }
+  const TierMask before = store_->slots().record(slot).copies;
+  store_->AddCopy(slot, transfer.to, transfer.landing);
+  store_->BelowOf(slot).seal = std::move(transfer.seal);
+  Reline(slot, before);
+  const bool expired = transfer.reason == Reason::kExpired;
+  const Why gone{expired ? Action::kExpire : Action::kDemote, transfer.reason, transfer.order};
+  if (transfer.then_drop && Drop(from, slot, gone, now)) return;
+  Log(slot, from.id, {Action::kBack, transfer.reason, transfer.order}, now);
+}
+
+// Bytes in memory that are not what they were sealed as. Another copy may be
+// good; without one the entry is gone.
+void Engine::Condemn(TierState& tier, std::uint32_t slot, TimePoint now) {
+  ++counts_.corrupt;
+  const Why why{Action::kDestroy, Reason::kCorrupt, {}};
+  const Record& record = store_->slots().record(slot);
+  if (tier.id == TierId::kDisk) store_->BelowOf(slot).damaged = true;
+  if (record.copies != MaskOf(tier.id) &&
+      Drop(tier, slot, {Action::kDrop, Reason::kCorrupt, {}}, now)) {
+    return;
+  }
+  RemoveEvenIfLeased(slot, why, now);
+}
+
+void Engine::FinishScrub(Move& transfer, TimePoint now) {
+  ++counts_.scrubbed;
+  const std::uint32_t slot = transfer.id.slot;
+  if (!transfer.status && transfer.status.error().code == Code::kCorrupt) {
+    Condemn(state(TierId::kDisk), slot, now);
+  }
+  // Somebody may have asked for it meanwhile.
+  while (transfer.waiters != nullptr) {
+    Waiter* const waiter = std::exchange(transfer.waiters, transfer.waiters->next);
+    Fetch(waiter, now);
+  }
+}
+
+// --- quiet times ---
+
+void Engine::Tend(TimePoint now) {
+  if (single() || closed_) return;
+  for (TierState* tier = top_; tier != nullptr; tier = tier->below) WriteBehind(*tier, now);
+  Promote(now);
+  Scrub(now);
+}
+
+void Engine::WriteBehind(TierState& tier, TimePoint now) {
+  const std::optional<Duration>& after = settings_.options.write_behind_after;
+  if (tier.last() || !after) return;
+  const std::int64_t bound = (now - *after).time_since_epoch().count();
+  Aside aside(this);
+  int nowhere = 0;
+  while (tier.background < kBackgroundMax && nowhere < 16) {
+    const std::optional<EntryId> next = tier.firm->idle.Next(bound);
+    if (!next) return;
+    const Why why{Action::kBack, Reason::kIdle, "lru"};
+    const Going going = SendDown(tier, next->slot, why, Priority::kWriteBehind, false, now);
+    if (going == Going::kDown) continue;
+    aside.Put(*next);
+    if (going == Going::kFull) return;
+    ++nowhere;
+  }
+}
+
+void Engine::NoteCandidate(std::uint32_t slot) {
+  Below& below = store_->BelowOf(slot);
+  below.accesses = LeaseWord::AcquiresOf(store_->slots().slot(slot).word.Load());
+  if (candidates_.size() < kCandidatesMax) candidates_.push_back(store_->IdOf(slot));
+}
+
+// What is read again and again from below comes up: one read is not enough.
+void Engine::Promote(TimePoint now) {
+  if (top_->id != TierId::kDevice || candidates_.empty()) return;
+  const std::size_t most = std::min<std::size_t>(candidates_.size(), 64);
+  for (std::size_t i = 0; i < most; ++i) {
+    const EntryId id = candidates_.front();
+    candidates_.erase(candidates_.begin());
+    if (!store_->IsLive(id)) continue;
+    const Record& record = store_->slots().record(id.slot);
+    if (Has(record.copies, TierId::kDevice) || record.below == nullptr) continue;
+    const std::uint64_t reads =
+        LeaseWord::AcquiresOf(store_->slots().slot(id.slot).word.Load()) - record.below->accesses;
+    if (reads >= 2 && Has(record.copies, TierId::kHost) && record.below->transfer == nullptr) {
+      if (BringToDevice(id.slot, now)) continue;
+    }
+    candidates_.push_back(id);  // Another time.
+  }
+}
+
+void Engine::Scrub(TimePoint now) {
+  const std::optional<Duration>& every = settings_.options.scrub_every;
+  if (!every || bottom_->id != TierId::kDisk || loading_) return;
+  const std::size_t blobs = store_->entries(TierId::kDisk);
+  if (blobs == 0 || now - scrubbed_at_ < *every / static_cast<Duration::rep>(blobs)) return;
+  if (mover_->Waiting(TierId::kDisk, TierId::kDisk) > 0) return;
+  for (int looks = 0; looks < 256; ++looks) {
+    if (scrub_at_ >= store_->slots().high_water()) scrub_at_ = 0;
+    const std::uint32_t slot = scrub_at_++;
+    const Record& record = store_->slots().record(slot);
+    if (!Has(record.copies, TierId::kDisk) || record.below->transfer != nullptr ||
+        !store_->IsLive(store_->IdOf(slot))) {
+      continue;
+    }
+    auto transfer = std::make_unique<Move>();
+    transfer->from = transfer->to = TierId::kDisk;
+    transfer->priority = Priority::kScrub;
+    scrubbed_at_ = now;
+    StartMove(std::move(transfer), slot);
+    return;
+  }
+}
+
+// --- sets that wait ---
+
+void Engine::Park(Parked* parked) {
+  parked->next = nullptr;
+  Parked** at = &parked_;
+  while (*at != nullptr) at = &(*at)->next;
+  *at = parked;
+}
+
+void Engine::Unpark(Parked* parked) {
+  for (Parked** at = &parked_; *at != nullptr; at = &(*at)->next) {
+    if (*at != parked) continue;
+    *at = parked->next;
+    return;
+  }
+}
+
+void Engine::WakeParked(TimePoint now, bool look_at_deadlines) {
+  if (waking_) return;
+  waking_ = true;
+  if (look_at_deadlines) {
+    for (Parked** at = &parked_; *at != nullptr;) {
+      Parked* const parked = *at;
+      if (parked->deadline > now) {
+        at = &parked->next;
+        continue;
+      }
+      *at = parked->next;
+      parked->retry(parked, true);
+    }
+  }
+  while (parked_ != nullptr) {
+    Parked* const first = parked_;
+    // It may be gone as soon as it has succeeded.
+    Parked* const rest = first->next;
+    if (!first->retry(first, false)) break;
+    parked_ = rest;
+  }
+  waking_ = false;
+}
+
+}  // namespace spillway

@@ -1,0 +1,230 @@
+// The store's copies: where an entry is, and what each place gives back.
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "base/mutant.h"
+#include "cache/store.h"
+
+namespace spillway {
+
+Below& Store::BelowOf(std::uint32_t id) {
+  Record& record = slots_->record(id);
+  if (record.below == nullptr) {
+    record.below = new Below();
+    below_bytes_ += sizeof(Below);
+  }
+  return *record.below;
+}
+
+std::byte* Store::BlockIn(std::uint32_t id, TierId tier) const {
+  const Record& record = slots_->record(id);
+  if (tier == TierId::kHost) return record.below == nullptr ? nullptr : record.below->host;
+  // Who has a copy on the device lends that one.
+  return tier == TierId::kDevice ? slots_->slot(id).data.load(std::memory_order_relaxed) : nullptr;
+}
+
+Result<Landing> Store::AllocateIn(TierId tier, Bytes bytes, const BlobFacts& facts) {
+  Landing landing;
+  if (tier == TierId::kDisk) {
+    Result<BlobId> blob = tiers_.disk->Allocate(facts);
+    if (!blob) return blob.error();
+    landing.blob = *blob;
+  } else {
+    Result<std::byte*> block = memory(tier)->Allocate(bytes);
+    if (!block) return block.error();
+    landing.block = *block;
+  }
+  bytes_[IndexOf(tier)] += bytes;
+  return landing;
+}
+
+Result<Landing> Store::Allocate(std::uint32_t id, TierId tier) {
+  return AllocateIn(tier, slots_->slot(id).size,
+                    tier == TierId::kDisk ? BlobFactsOf(id) : BlobFacts());
+}
+
+void Store::Free(TierId tier, const Landing& landing, Bytes bytes) {
+  if (tier == TierId::kDisk) {
+    tiers_.disk->Free(landing.blob);
+  } else {
+    memory(tier)->Free(landing.block, bytes);
+  }
+  Bytes& account = bytes_[IndexOf(tier)];
+  assert(account >= bytes);
+  account -= bytes;
+  if (MutantOn(Mutant::kFreedTwiceInAccount)) account -= std::min(account, bytes);
+}
+
+void Store::AddCopy(std::uint32_t id, TierId tier, const Landing& landing) {
+  Slot& slot = slots_->slot(id);
+  Record& record = slots_->record(id);
+  assert(!Has(record.copies, tier) && tier != TierId::kDevice);
+  if (tier == TierId::kHost) {
+    BelowOf(id).host = landing.block;
+    // A copy that is not lent can be lent at any time.
+    if (slot.data.load(std::memory_order_relaxed) == nullptr) {
+      slot.data.store(landing.block, std::memory_order_release);
+    }
+  } else {
+    BelowOf(id).blob = landing.blob;
+    BelowOf(id).blob_generation = record.generation;
+  }
+  Attach(id, MaskOf(tier));
+  ++entries_in_[IndexOf(tier)];
+  SetCopies(id, record.copies | MaskOf(tier));
+}
+
+bool Store::AddToDevice(std::uint32_t id, const Landing& landing) {
+  Slot& slot = slots_->slot(id);
+  Record& record = slots_->record(id);
+  assert(!Has(record.copies, TierId::kDevice));
+  if (slot.data.load(std::memory_order_relaxed) == nullptr) {
+    slot.data.store(landing.block, std::memory_order_release);
+  } else if (!index_->Rework(id,
+                             [&] { slot.data.store(landing.block, std::memory_order_release); })) {
+    return false;
+  }
+  Attach(id, MaskOf(TierId::kDevice));
+  ++entries_in_[IndexOf(TierId::kDevice)];
+  SetCopies(id, record.copies | MaskOf(TierId::kDevice));
+  return true;
+}
+
+bool Store::DropCopy(std::uint32_t id, TierId tier) {
+  Slot& slot = slots_->slot(id);
+  Record& record = slots_->record(id);
+  assert(Has(record.copies, tier) && record.copies != MaskOf(tier));
+  std::byte* const block = BlockIn(id, tier);
+  if (tier != TierId::kDisk && slot.data.load(std::memory_order_relaxed) == block) {
+    // From now on readers get the next one, if that is in memory.
+    std::byte* const next =
+        tier == TierId::kDevice && record.below != nullptr ? record.below->host : nullptr;
+    const auto lend_next = [&] { slot.data.store(next, std::memory_order_release); };
+    if (!index_->Rework(id, lend_next)) return false;
+  }
+  Detach(id, MaskOf(tier));
+  --entries_in_[IndexOf(tier)];
+  GiveBack(id, tier, block);
+  return true;
+}
+
+void Store::GiveBack(std::uint32_t id, TierId tier, std::byte* block) {
+  Record& record = slots_->record(id);
+  const Bytes size = slots_->slot(id).size;
+  const bool backed = record.backed_in(tier);
+  SetCopies(id, static_cast<TierMask>(record.copies & ~MaskOf(tier)));
+  if (tier == TierId::kDisk) {
+    record.below->damaged ? tiers_.disk->Quarantine(record.below->blob)
+                          : tiers_.disk->Free(record.below->blob);
+    record.below->blob = kNoBlob;
+    record.below->damaged = false;
+  } else {
+    memory(tier)->Free(block, size, backed);
+    if (tier == TierId::kHost) record.below->host = nullptr;
+  }
+  Bytes& account = bytes_[IndexOf(tier)];
+  assert(account >= size);
+  account -= size;
+  if (MutantOn(Mutant::kFreedTwiceInAccount)) account -= std::min(account, size);
+}
+
+// Blocks that stay are backed from now on, or no longer.
+void Store::SetCopies(std::uint32_t id, TierMask after) {
+  Record& record = slots_->record(id);
+  const TierMask before = std::exchange(record.copies, after);
+  const Bytes size = slots_->slot(id).size;
+  for (const TierId tier : {TierId::kDevice, TierId::kHost}) {
+    const bool was = Has(before, tier) && (before & BelowMask(tier)) != 0;
+    const bool is = Has(after, tier) && (after & BelowMask(tier)) != 0;
+    if (was == is) continue;
+    Bytes& backed = backed_bytes_[IndexOf(tier)];
+    backed = is ? backed + size : backed - size;
+    if (Has(before & after, tier)) memory(tier)->SetBacked(BlockIn(id, tier), size, is);
+  }
+}
+
+void Store::Forsake(std::uint32_t id) {
+  Record& record = slots_->record(id);
+  if (!Has(record.copies, TierId::kDisk)) return;
+  --entries_in_[IndexOf(TierId::kDisk)];
+  bytes_[IndexOf(TierId::kDisk)] -= slots_->slot(id).size;
+  SetCopies(id, static_cast<TierMask>(record.copies & ~MaskOf(TierId::kDisk)));
+  record.below->blob = kNoBlob;
+}
+
+// --- what goes to disk with the bytes, and comes back ---
+
+BlobFacts Store::BlobFactsOf(std::uint32_t id) const {
+  const Slot& slot = slots_->slot(id);
+  const Record& record = slots_->record(id);
+  BlobFacts facts;
+  facts.key = slot.key();
+  facts.generation = record.generation;
+  facts.size = slot.size;
+  facts.tokens = record.tokens;
+  facts.access_count = LeaseWord::AcquiresOf(slot.word.Load());
+  if (record.extra != nullptr) {
+    facts.agent = record.extra->agent;
+    facts.meta = record.extra->meta;
+    if (record.extra->deadline != TimePoint::max()) {
+      facts.expires_unix_ns = record.extra->deadline.time_since_epoch().count() + unix_offset_;
+    }
+  }
+  facts.parent_declared = record.parent_declared();
+  if (const std::uint32_t parent = ParentOf(id); parent != kNoSlot) {
+    facts.parent = slots_->slot(parent).key();
+    facts.parent_generation = record.parent_generation;
+  }
+  return facts;
+}
+
+Result<std::uint32_t> Store::Adopt(const BlobStore::Found& found, TimePoint now) {
+  const BlobFacts& facts = found.facts;
+  const std::uint32_t id = slots_->Take();
+  if (id == kNoSlot) return Error{Code::kBusy, "all slots of the index are taken (entries_max)"};
+  NewEntry entry;
+  entry.key = facts.key;
+  entry.hash = index_->HashOf(facts.key);
+  entry.bytes = facts.size;
+  entry.options.tokens = std::min<Tokens>(facts.tokens, kTokensMax);
+  entry.options.agent = facts.agent;
+  entry.options.meta = facts.meta;
+  if (facts.expires_unix_ns) {
+    entry.options.ttl =
+        Duration(*facts.expires_unix_ns - unix_offset_ - now.time_since_epoch().count());
+  }
+  Slot& slot = slots_->slot(id);
+  slot.size = facts.size;
+  slot.hash.store(entry.hash, std::memory_order_relaxed);
+  WriteNames(id, entry, now);
+  if (facts.parent_declared) slots_->record(id).parent_generation = kAbsentParent;
+  Below& below = BelowOf(id);
+  below.blob = found.id;
+  below.blob_generation = facts.generation;
+  bytes_[IndexOf(TierId::kDisk)] += facts.size;
+  names_bytes_ += NamesBytesOf(entry);
+  tokens_reserved_ += entry.options.tokens;
+  ++reservations_;
+  return id;
+}
+
+void Store::LinkToParent(std::uint32_t id, std::string_view key, std::uint64_t blob_generation) {
+  Record& record = slots_->record(id);
+  const std::uint32_t parent = index_->Lookup(index_->HashOf(key), key);
+  if (parent == kNoSlot || parent == id || record.parent_slot != kNoSlot) return;
+  const Record& other = slots_->record(parent);
+  if (other.below == nullptr || other.below->blob == kNoBlob ||
+      other.below->blob_generation != blob_generation) {
+    return;
+  }
+  // Readers of chains look at it: not while one has it in hand.
+  if (index_->Rework(id, [&] {
+        record.parent_slot = parent;
+        record.parent_generation = other.generation;
+      })) {
+    Attach(id, record.copies);
+  }
+}
+
+}  // namespace spillway

@@ -1,0 +1,127 @@
+// A cache on all three tiers: the embedded card, a host pool and a real folder.
+// Pressure by hand; time by the machine's clock, since movers are threads.
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "spillway/cache.h"
+#include "spillway/testing.h"
+
+namespace spillway::testing {
+
+// Bytes that tell whose they are: a value of another key or generation differs.
+inline std::string Bulk(std::string_view key, std::size_t bytes, unsigned generation = 0) {
+  std::string value(bytes, '\0');
+  std::uint64_t state = 0x9e3779b97f4a7c15ULL * (generation + 1);
+  for (const char c : key) state = (state ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  for (std::size_t at = 0; at < bytes; at += sizeof state) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    std::memcpy(value.data() + at, &state, std::min(sizeof state, bytes - at));
+  }
+  return value;
+}
+
+class TiersTest : public ::testing::Test {
+ protected:
+  struct Told {
+    std::string key;
+    std::string tier;
+    Action action;
+    Reason reason;
+  };
+
+  TiersTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "spillway-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp");
+    scratch_ = pattern;
+    options_.capacity = 8 * kMiB;
+    options_.host_capacity = 16 * kMiB;
+    options_.disk_dir = (scratch_ / "disk").string();
+    options_.disk_capacity = 64 * kMiB;
+    options_.write_behind_after = Duration::zero();
+    options_.write_behind_rate.reset();
+    options_.ttl.reset();
+  }
+  ~TiersTest() override {
+    cache_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(scratch_, ignored);
+  }
+
+  Cache& Open() {
+    Options options = options_;
+    options.pressure = device_pressure_;
+    options.host_pressure = host_pressure_;
+    options.disk_pressure = disk_pressure_;
+    options.on_event = [this](const Event& event) {
+      const std::lock_guard lock(told_mutex_);
+      told_.push_back(
+          {std::string(event.key), std::string(event.tier), event.action, event.reason});
+    };
+    auto cache = Cache::Open(options);
+    if (!cache) throw std::runtime_error(cache.error().message);
+    cache_ = std::move(*cache);
+    return *cache_;
+  }
+  Status Set(std::string_view key, const std::string& value, SetOptions options = {}) {
+    return cache_->Set(key, Source(value), options);
+  }
+  std::string Get(std::string_view key) {
+    auto got = cache_->Get(key);
+    if (!got) return "(error) " + got.error().message;
+    return *got ? std::string((*got)->text()) : "(miss)";
+  }
+  // Until nothing is under way any more and `holds` does; false: not in time.
+  template <typename Holds>
+  bool Eventually(Holds&& holds) {
+    // real world: movers are threads, and nothing tells when the last is idle
+    for (int looks = 0; looks < 5000; ++looks) {
+      if (holds(cache_->stats())) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // real world: as above
+    }
+    return false;
+  }
+  bool AllBacked() {
+    return Eventually([](const Stats& stats) {
+      return stats.device.bytes == stats.device.backed && stats.host.bytes == stats.host.backed &&
+             stats.moves.under_way == 0;
+    });
+  }
+  std::vector<Told> TakeTold() {
+    const std::lock_guard lock(told_mutex_);
+    return std::exchange(told_, {});
+  }
+  std::size_t Count(const std::vector<Told>& told, Action action) {
+    std::size_t count = 0;
+    for (const Told& one : told) count += one.action == action ? 1 : 0;
+    return count;
+  }
+
+  std::filesystem::path scratch_;
+  std::shared_ptr<ManualPressure> device_pressure_ = std::make_shared<ManualPressure>(8 * kMiB);
+  std::shared_ptr<ManualPressure> host_pressure_ = std::make_shared<ManualPressure>(16 * kMiB);
+  std::shared_ptr<ManualPressure> disk_pressure_ = std::make_shared<ManualPressure>(64 * kMiB);
+  Options options_;
+  std::mutex told_mutex_;
+  std::vector<Told> told_;
+  std::unique_ptr<Cache> cache_;
+};
+
+}  // namespace spillway::testing

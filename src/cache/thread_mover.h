@@ -1,0 +1,79 @@
+// The mover of a real cache: a few threads for each way bytes can go, so that a
+// slow disk does not hold up memory, nor writing reading. Of each pair the
+// second also does the work for quiet times, and is told to be nice: it gets
+// what the first and everybody else leave of a processor.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/strand.h"
+#include "cache/move.h"
+
+namespace spillway {
+
+class ThreadMover final : public Mover {
+ public:
+  struct Settings {
+    Ways ways;
+    // Most bytes a second for background work; empty: no bound.
+    std::optional<Bytes> background_rate;
+  };
+  // `alive` keeps whoever owns the strand: a move's end may be what it waited
+  // for.
+  ThreadMover(const Settings& settings, Strand* strand,
+              std::function<std::shared_ptr<void>()> alive);
+  // What is still queued is carried first, called off or not. From a thread of
+  // its own: that one ends by itself.
+  ~ThreadMover() override;
+
+  void Start(Move* transfer) override;
+  void Raise(Move* transfer, Priority priority) override;
+  std::size_t Waiting(TierId from, TierId to) const override;
+
+ private:
+  // One way: memory to memory, to disk, from disk.
+  struct Lane {
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::array<std::deque<Move*>, kPriorities> queues;  // Guarded by mutex, as all below.
+    bool stop = false;
+    std::chrono::steady_clock::time_point background_free{};  // When more of that may be done.
+  };
+  // What threads share; the last of them frees it.
+  struct Shared {
+    Settings settings;
+    Strand* strand = nullptr;
+    std::function<std::shared_ptr<void>()> alive;
+    std::array<Lane, 3> lanes;
+    std::array<std::array<std::atomic<std::size_t>, kTiers>, kTiers> waiting{};
+    // Moves carried by nice threads. Another posts them: whoever posts may run
+    // the strand for others, and must not be slow at that.
+    std::mutex done_mutex;
+    std::condition_variable done_wake;
+    std::deque<Move*> done;  // Guarded by done_mutex.
+    bool done_stop = false;  // Guarded by done_mutex.
+  };
+  static std::size_t LaneOf(const Move& transfer);
+  static void Work(std::shared_ptr<Shared> shared, std::size_t lane, bool nice);
+  static Move* Next(Shared& shared, Lane& lane, std::unique_lock<std::mutex>& lock, bool nice);
+  static void Deliver(Shared& shared, Move* transfer);
+  static void DeliverAll(std::shared_ptr<Shared> shared);
+  void EnsureThreads(std::size_t lane);
+
+  const std::shared_ptr<Shared> shared_;
+  std::array<std::vector<std::thread>, 3> threads_;  // The strand's.
+  std::thread deliverer_;
+};
+
+}  // namespace spillway

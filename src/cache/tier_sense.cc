@@ -1,0 +1,90 @@
+#include "cache/tier_sense.h"
+
+#include <algorithm>
+
+#include "cache/core.h"
+
+namespace spillway {
+
+namespace {
+// A driver may well be slower than a short period; then it is no reason to
+// give it up.
+constexpr Duration kShortestDeadline = std::chrono::milliseconds(20);
+constexpr Duration kByHandDeadline = std::chrono::milliseconds(200);
+}  // namespace
+
+class TierSense::Steps : public Core::PassSteps {
+  using PassSteps::PassSteps;
+};
+
+TierSense::TierSense(Core* core, TierId tier, std::shared_ptr<PressureSource> source)
+    : core_(core), tier_(tier), source_(std::move(source)), by_hand_(source_) {}
+
+TierSense::~TierSense() = default;
+
+void TierSense::Start(const Options& options) {
+  const std::lock_guard lock(watch_mutex_);
+  if (watch_ != nullptr) return;
+  Poller::Settings settings;
+  settings.pace.slowest = options.sample_period;
+  settings.pace.near = std::min(options.sample_period, settings.pace.near);
+  settings.pace.thresholds = options.thresholds;
+  // So that the third period without a reading does not end without UNKNOWN:
+  // one passes before the call, two before the watchdog has noticed.
+  settings.deadline = std::max(options.sample_period, kShortestDeadline);
+  watch_ = Poller::Shared().Add(source_, settings, this);
+}
+
+void TierSense::Stop() {
+  const std::lock_guard lock(watch_mutex_);
+  watch_.reset();
+  pass_.reset();
+}
+
+Result<Reading> TierSense::Read() {
+  const std::lock_guard lock(watch_mutex_);
+  if (watch_ == nullptr) return by_hand_.Read(kByHandDeadline);
+  const std::lock_guard reading_lock(reading_mutex_);
+  if (!reading_) return Error{Code::kUnavailable, "no reading yet"};
+  return *reading_;
+}
+
+Poller::Client::Next TierSense::OnReading(const Result<Reading>& reading) {
+  if (reading) {
+    const std::lock_guard lock(reading_mutex_);
+    reading_ = *reading;
+    read_at_ = core_->clock().Now();
+  }
+  pass_ = std::make_unique<Steps>(core_, tier_, Core::ValueOf(reading));
+  const Next next = Continue();
+  // Relief has mostly nothing to do: not worth another turn to find out.
+  return next == Next::kMore ? Continue() : next;
+}
+
+Poller::Client::Next TierSense::Continue() {
+  RunOn(core_->strand(), [this] { pass_->Step(); });
+  if (pass_->next() != Core::PassSteps::Next::kNothing) return Next::kMore;
+  return pass_->acted() ? Next::kAgain : Next::kWait;
+}
+
+void TierSense::CountInto(SourceStats* stats) {
+  stats->name = source_->name();
+  {
+    const std::lock_guard lock(reading_mutex_);
+    stats->reading = reading_;
+    if (reading_) stats->age = core_->clock().Now() - read_at_;
+  }
+  const std::lock_guard lock(watch_mutex_);
+  if (watch_ == nullptr) return;
+  const Poller::Account account = watch_->account();
+  stats->watched = true;
+  stats->hung = account.hung;
+  stats->reads = account.reads;
+  stats->failures = account.failures;
+  stats->hangs = account.hangs;
+  stats->cost = account.cost;
+  stats->wait = account.wait;
+  stats->last_error = account.last_error;
+}
+
+}  // namespace spillway

@@ -1,0 +1,83 @@
+// One tier as the engine sees it: how full it is by its own source, what its
+// governor makes of that, and who would leave it first.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include "cache/gauge.h"
+#include "cache/store.h"
+#include "monitor/governor.h"
+#include "policy/policy.h"
+
+namespace spillway {
+
+// One class of a tier's entries (TierView), in the order in which they leave.
+struct Line {
+  Line(const Store* store, TierId tier, bool backed, bool leaves_only, std::string_view policy_name,
+       const RuleSettings& rules)
+      : view(store, tier, backed, leaves_only),
+        idle(KeyByLastUse, &view, MarkOf(tier, backed, 0)),
+        policy(
+            std::move(*MakePolicy(policy_name, rules, {&view, &idle, MarkOf(tier, backed, 1)}))) {}
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  void Enter(EntryId id) {
+    Facts facts;
+    if (!view.Read(id, &facts)) return;
+    idle.Enter(id, facts);
+    policy.order->Entered(id, facts);
+  }
+  void Left(EntryId id) {
+    idle.Left(id);
+    policy.order->Left(id);
+  }
+
+  const TierView view;
+  Ranking idle;  // By last use: idle limits, TTL, and every order that wants it.
+  Policy policy;
+
+ private:
+  static RankMark MarkOf(TierId tier, bool backed, unsigned which) {
+    return static_cast<RankMark>(1U << (4 * IndexOf(tier) + (backed ? 2U : 0U) + which));
+  }
+};
+
+struct TierState {
+  TierId id = TierId::kDevice;
+  TierState* below = nullptr;  // The next one down; null: this is the last.
+  std::optional<Duration> ttl;
+  Bytes reserve = 0;  // Kept free on a shared card; 0: none.
+
+  // Entries that are nowhere further down. Where there is a further down they
+  // are copied there in any order; off the last tier only leaves may go.
+  std::unique_ptr<Line> firm;
+  // The others: they can go at once, leaves first. Null in the last tier.
+  std::unique_ptr<Line> backed;
+
+  std::unique_ptr<Governor> governor;
+  Gauge gauge;
+  std::atomic<Level> level{Level::kRelaxed};
+  TimePoint level_since;
+  TimePoint sampled_at;
+  Duration sample_period{};
+  Bytes unknown_ceiling = 0;  // While UNKNOWN: what we held when it began.
+  std::uint64_t samples = 0;
+  std::uint64_t samples_failed = 0;
+  std::uint64_t level_changes = 0;
+
+  // Firm bytes on their way down: soon backed.
+  Bytes going = 0;
+  std::size_t background = 0;  // Transfers of write-behind from here.
+  // After a failed move into this tier it gets nothing for a while.
+  TimePoint shunned_until{};
+  std::uint64_t failed_moves = 0;
+
+  bool last() const { return below == nullptr; }
+  bool blocked() const { return level.load(std::memory_order_relaxed) == Level::kEmergency; }
+  Line& LineOf(const Record& record) const { return record.backed_in(id) ? *backed : *firm; }
+};
+
+}  // namespace spillway
