@@ -285,12 +285,17 @@ void Engine::Sample(TierId id, std::optional<double> pressure, Bytes total, Time
     tier.sampled_at = now;
     const bool corrects = tier.firm->policy.rule->corrects_samples();
     double used = *pressure;
+    const Bytes scale = corrects ? total : 0;
+    // Our slack in shared chunks comes and goes with our own entries: where it
+    // is known it is not taken for somebody else's growth.
+    const Bytes ours = single() ? store_->bytes(id) : store_->held(id);
+    const double others = used * static_cast<double>(scale) - static_cast<double>(ours);
     if (!single() && total > 0) {
       // What could be given back at once is no pressure.
       used -= static_cast<double>(store_->clean(id)) / static_cast<double>(total);
       used = std::max(used, 0.0);
     }
-    tier.gauge.Sampled(used, corrects ? total : 0, FirmBytes(tier), now);
+    tier.gauge.Sampled(used, scale, FirmBytes(tier), others, now);
     SetLevel(tier, tier.governor->Sample(used, now), now);
   } else {
     ++tier.samples_failed;

@@ -362,7 +362,10 @@ void Engine::Tend(TimePoint now) {
 void Engine::WriteBehind(TierState& tier, TimePoint now) {
   const std::optional<Duration>& after = settings_.options.write_behind_after;
   if (tier.last() || !after) return;
-  const std::int64_t bound = (now - *after).time_since_epoch().count();
+  // Calm waters can wait for it to become idle; else every byte that is not
+  // backed is pressure, and those that just came make levels flap.
+  const bool calm = level(tier.id) == Level::kRelaxed;
+  const std::int64_t bound = (calm ? now - *after : now).time_since_epoch().count();
   Aside aside(this);
   int nowhere = 0;
   while (tier.background < kBackgroundMax && nowhere < 16) {

@@ -17,9 +17,10 @@ namespace spillway {
 
 class Gauge {
  public:
-  // `total` 0: shares can't be computed, and nothing is corrected.
-  void Sampled(double pressure, Bytes total, Bytes ours, TimePoint now) {
-    SeeOthers(pressure * static_cast<double>(total) - static_cast<double>(ours), total, now);
+  // `total` 0: shares can't be computed, and nothing is corrected. `others`:
+  // bytes taken that are not ours.
+  void Sampled(double pressure, Bytes total, Bytes ours, double others, TimePoint now) {
+    SeeOthers(others, total, now);
     sample_ = pressure;
     total_ = total;
     ours_at_sample_ = ours;
