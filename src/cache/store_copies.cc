@@ -129,7 +129,8 @@ void Store::GiveBack(std::uint32_t id, TierId tier, std::byte* block) {
   if (MutantOn(Mutant::kFreedTwiceInAccount)) account -= std::min(account, size);
 }
 
-// Blocks that stay are backed from now on, or no longer.
+// Blocks that are there are backed from now on, or no longer; one that has just
+// come from below is so from the start.
 void Store::SetCopies(std::uint32_t id, TierMask after) {
   Record& record = slots_->record(id);
   const TierMask before = std::exchange(record.copies, after);
@@ -140,7 +141,7 @@ void Store::SetCopies(std::uint32_t id, TierMask after) {
     if (was == is) continue;
     Bytes& backed = backed_bytes_[IndexOf(tier)];
     backed = is ? backed + size : backed - size;
-    if (Has(before & after, tier)) memory(tier)->SetBacked(BlockIn(id, tier), size, is);
+    if (Has(after, tier)) memory(tier)->SetBacked(BlockIn(id, tier), size, is);
   }
 }
 
