@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "spillway/spillway.h"
 
@@ -565,6 +566,77 @@ static void Answers(void) {
   spillway_cache_close(cache);
 }
 
+/* Device, host and disk: what leaves one lives on in the next, and after close. */
+static void Tiers(void) {
+  char folder[] = "/tmp/spillway-capi-XXXXXX";
+  char command[64];
+  char* why = NULL;
+  spillway_options options;
+  spillway_cache* cache = NULL;
+  spillway_lease lease;
+  spillway_stats stats;
+  spillway_bytes keys[2];
+  uint64_t freed = 0;
+  size_t coming = 0;
+  static char value[300000];
+  int i;
+  memset(value, 'v', sizeof value);
+  CHECK(mkdtemp(folder) != NULL);
+  OK(spillway_options_init(&options, sizeof options, NULL));
+  CHECK(options.host_capacity_bytes == 0 && options.disk_dir == NULL);
+  options.capacity_bytes = 1 << 20;
+  options.host_capacity_bytes = 0;
+  options.disk_capacity_bytes = 64u << 20;
+  REFUSED(spillway_cache_open(&options, &cache), SPILLWAY_INVALID_ARGUMENT); /* No folder. */
+  options.host_capacity_bytes = 4u << 20;
+  options.host_pressure_source = "fixed:0.1";
+  options.disk_dir = folder;
+  options.disk_pressure_source = "fixed:0.1";
+  options.write_behind_after_ms = 0;
+  OK(spillway_cache_open(&options, &cache));
+  if (cache == NULL) return;
+  OK(spillway_cache_start(cache));
+  for (i = 0; i < 40; ++i) {
+    char key[16];
+    snprintf(key, sizeof key, "k%d", i);
+    value[0] = (char)i;
+    OK(spillway_cache_put(cache, T(key), value, sizeof value, NULL));
+  }
+  OK(spillway_cache_reclaim(cache, 1 << 19, 10000, &freed, &why));
+  CHECK(freed >= 1 << 19 && why != NULL && why[0] == '\0');
+  spillway_free(why);
+  memset(&lease, 0, sizeof lease);
+  for (i = 0; i < 40; ++i) {
+    char key[16];
+    snprintf(key, sizeof key, "k%d", i);
+    OK(spillway_cache_get(cache, T(key), &lease));
+    CHECK(lease.bytes == sizeof value && ((const char*)lease.data)[0] == (char)i);
+    OK(spillway_lease_release(&lease));
+  }
+  keys[0] = T("k0");
+  keys[1] = T("nobody");
+  OK(spillway_cache_prefetch(cache, keys, 2, &coming));
+  CHECK(coming <= 1);
+  BAD(spillway_cache_prefetch(NULL, keys, 2, &coming));
+  BAD(spillway_cache_prefetch(cache, NULL, 2, &coming));
+  memset(&stats, 0, sizeof stats);
+  stats.size = sizeof stats;
+  OK(spillway_cache_read_stats(cache, &stats));
+  CHECK(stats.entries == 40 && stats.host_capacity_bytes == 4u << 20 && stats.disk_bytes > 0);
+  CHECK(stats.moved_down_bytes > 0 && stats.corrupt == 0);
+  spillway_cache_close(cache);
+
+  OK(spillway_cache_open(&options, &cache)); /* The next morning. */
+  stats.size = sizeof stats;
+  OK(spillway_cache_get(cache, T("k1"), &lease));
+  CHECK(lease.bytes == sizeof value && ((const char*)lease.data)[0] == 1);
+  OK(spillway_lease_release(&lease));
+  OK(spillway_cache_clear(cache));
+  spillway_cache_close(cache);
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  CHECK(system(command) == 0);
+}
+
 int main(void) {
   Names();
   Opening();
@@ -576,6 +648,7 @@ int main(void) {
   LargerStructs();
   Pressure();
   Answers();
+  Tiers();
   printf("%d passed, %d failed\n", passed, failed);
   return failed == 0 ? 0 : 1;
 }

@@ -126,7 +126,7 @@ typedef struct spillway_sink {
 typedef struct spillway_cache spillway_cache;
 
 #define SPILLWAY_WHOLE_CARD UINT64_MAX /* options.capacity_bytes */
-#define SPILLWAY_NONE INT64_C(-1)      /* options.ttl_ms, options.token_budget */
+#define SPILLWAY_NONE INT64_C(-1)      /* For times and budgets: there is none. */
 
 /* As spillway::Options; docs/reference/settings.md says what each means. */
 typedef struct spillway_options {
@@ -152,6 +152,18 @@ typedef struct spillway_options {
   int64_t idle_critical_ms;
   int64_t token_budget;
   int64_t reclaim_slice_ms;
+  const char* pressure_source;      /* NULL: "auto" */
+  uint64_t host_capacity_bytes;     /* 0: no host tier. */
+  const char* host_pressure_source; /* NULL: "host" */
+  const char* disk_dir;             /* NULL: no disk tier. */
+  uint64_t disk_capacity_bytes;     /* 0: a quarter of what is free there. */
+  const char* disk_pressure_source; /* NULL: "auto" */
+  int64_t write_behind_after_ms;    /* Or SPILLWAY_NONE. */
+  uint64_t write_behind_rate;       /* Bytes a second; 0: no bound. */
+  int64_t room_wait_ms;
+  int64_t emergency_time_ms;
+  int64_t host_ttl_ms; /* Or SPILLWAY_NONE. */
+  int64_t disk_ttl_ms; /* Or SPILLWAY_NONE. */
 } spillway_options;
 
 /* All fields, by the preset "default" (or NULL) or "seed".
@@ -250,6 +262,12 @@ SPILLWAY_API spillway_code spillway_cache_match(spillway_cache* cache, const spi
 SPILLWAY_API spillway_code spillway_cache_get_chain(spillway_cache* cache,
                                                     const spillway_bytes* keys, size_t count,
                                                     spillway_lease* leases, size_t* run);
+
+/* Begins to bring these into memory that is free; *coming (or NULL): how many
+ * are there or on their way. */
+SPILLWAY_API spillway_code spillway_cache_prefetch(spillway_cache* cache,
+                                                   const spillway_bytes* keys, size_t count,
+                                                   size_t* coming);
 
 /* --- batches ---
  * Submit returns at once; each batch ends exactly once and is then handed out
@@ -382,6 +400,21 @@ typedef struct spillway_stats {
   int32_t device_level;          /* spillway_level */
   int32_t device_pressure_known; /* 0: UNKNOWN. */
   double device_pressure;
+  uint64_t device_backed_bytes; /* Also further down: can be given back at once. */
+  /* The tiers below; all 0 where there is none. */
+  uint64_t host_capacity_bytes;
+  uint64_t host_bytes;
+  uint64_t host_held_bytes;
+  uint64_t host_backed_bytes;
+  uint64_t disk_capacity_bytes;
+  uint64_t disk_bytes;
+  uint64_t disk_held_bytes;
+  uint64_t disk_written_bytes;
+  uint64_t moved_down_bytes;
+  uint64_t moved_up_bytes;
+  uint64_t moves_under_way;
+  uint64_t fetches; /* Gets that waited for a copy to come up. */
+  uint64_t corrupt; /* Copies that did not match; never served. */
 } spillway_stats;
 SPILLWAY_API spillway_code spillway_cache_read_stats(spillway_cache* cache, spillway_stats* stats);
 /* The same as one JSON object, reasons and actions by name. Free it. */

@@ -266,7 +266,8 @@ Result<std::uint32_t> Core::WaitForRoom(const NewEntry& entry) {
     soon ? engine_->Park(&set) : set.End();
   });
   std::unique_lock lock(set.mutex);
-  const bool in_time = set.wake.wait_for(lock, options_.room_wait, [&] { return set.done; });
+  const bool in_time =
+      set.wake.wait_for(lock, BoundedWait(options_.room_wait), [&] { return set.done; });
   lock.unlock();
   if (!in_time) {
     RunOn(*strand_, [&] {
@@ -406,7 +407,8 @@ Reclaimed Core::Reclaim(Bytes bytes, Duration within) {
     return reclaimed;
   }
   const TierId top = engine_->store().top();
-  const auto until = std::chrono::steady_clock::now() + within;  // real world: its caller waits
+  const auto until =
+      std::chrono::steady_clock::now() + BoundedWait(within);  // real world: its caller waits
   for (;;) {
     bool more = false;
     RunOn(*strand_, [&] {

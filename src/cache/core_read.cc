@@ -139,7 +139,7 @@ struct Core::WaitingGet : Waiter {
 // False: it was not answered in time, and will not be.
 bool Core::Await(WaitingGet* get, Duration wait) {
   std::unique_lock lock(get->mutex);
-  if (get->wake.wait_for(lock, wait, [&] { return get->is_done; })) return true;
+  if (get->wake.wait_for(lock, BoundedWait(wait), [&] { return get->is_done; })) return true;
   lock.unlock();
   RunOn(*strand_, [&] {
     if (!get->is_done) engine_->Abandon(get);

@@ -16,6 +16,7 @@ using Steady = std::chrono::steady_clock;  // real world: threads pace themselve
 // A tenth of what others get where they want all: less would let whoever waits
 // for one of these moves wait too long.
 constexpr int kNice = 10;
+constexpr auto kTick = std::chrono::milliseconds(50);
 
 void BeNice() {
   // A hint; without the right to it the thread is as others.
@@ -24,11 +25,12 @@ void BeNice() {
 }  // namespace
 
 ThreadMover::ThreadMover(const Settings& settings, Strand* strand,
-                         std::function<std::shared_ptr<void>()> alive)
+                         std::function<std::shared_ptr<void>()> alive, std::function<void()> tick)
     : shared_(std::make_shared<Shared>()) {
   shared_->settings = settings;
   shared_->strand = strand;
   shared_->alive = std::move(alive);
+  shared_->tick = std::move(tick);
 }
 
 ThreadMover::~ThreadMover() {
@@ -154,11 +156,27 @@ void ThreadMover::Deliver(Shared& shared, Move* transfer) {
 }
 
 void ThreadMover::DeliverAll(std::shared_ptr<Shared> shared) {
+  const auto anything = [&] {
+    for (const auto& from : shared->waiting) {
+      for (const std::atomic<std::size_t>& count : from) {
+        if (count.load(std::memory_order_relaxed) > 0) return true;
+      }
+    }
+    return false;
+  };
   for (;;) {
     Move* transfer = nullptr;
     {
       std::unique_lock lock(shared->done_mutex);
-      shared->done_wake.wait(lock, [&] { return !shared->done.empty() || shared->done_stop; });
+      const auto due = [&] { return !shared->done.empty() || shared->done_stop; };
+      // real world: a disk that hangs gives no sign
+      if (!shared->done_wake.wait_for(lock, kTick, due)) {
+        lock.unlock();
+        if (!anything()) continue;
+        const std::shared_ptr<void> alive = shared->alive();
+        if (alive != nullptr) shared->tick();
+        continue;
+      }
       if (shared->done.empty()) return;
       transfer = shared->done.front();
       shared->done.pop_front();

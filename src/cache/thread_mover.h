@@ -30,9 +30,10 @@ class ThreadMover final : public Mover {
     std::optional<Bytes> background_rate;
   };
   // `alive` keeps whoever owns the strand: a move's end may be what it waited
-  // for.
+  // for. `tick` is called now and then while anything is under way, so that
+  // whoever waits for it does not wait too long.
   ThreadMover(const Settings& settings, Strand* strand,
-              std::function<std::shared_ptr<void>()> alive);
+              std::function<std::shared_ptr<void>()> alive, std::function<void()> tick);
   // What is still queued is carried first, called off or not. From a thread of
   // its own: that one ends by itself.
   ~ThreadMover() override;
@@ -55,6 +56,7 @@ class ThreadMover final : public Mover {
     Settings settings;
     Strand* strand = nullptr;
     std::function<std::shared_ptr<void>()> alive;
+    std::function<void()> tick;
     std::array<Lane, 3> lanes;
     std::array<std::array<std::atomic<std::size_t>, kTiers>, kTiers> waiting{};
     // Moves carried by nice threads. Another posts them: whoever posts may run

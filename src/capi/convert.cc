@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <new>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -24,6 +25,14 @@ constexpr std::int64_t Ms(Duration duration) {
 Duration FromMs(std::int64_t ms) {
   constexpr std::int64_t kMost = Ms(Duration::max());
   return ms > kMost ? Duration::max() : ms < -kMost ? Duration::min() : Duration(milliseconds(ms));
+}
+
+std::int64_t MsOrNone(const std::optional<Duration>& duration) {
+  return duration ? Ms(*duration) : SPILLWAY_NONE;
+}
+std::optional<Duration> FromMsOrNone(std::int64_t ms) {
+  if (ms == SPILLWAY_NONE) return std::nullopt;
+  return FromMs(ms);
 }
 
 Result<Hint> ToHint(std::int32_t hint) {
@@ -95,11 +104,19 @@ spillway_options FromOptions(const Options& from) {
   to.dwell_ms = Ms(from.dwell);
   to.sample_period_ms = Ms(from.sample_period);
   to.policy = from.policy == "seed" ? "seed" : nullptr;  // Words are the caller's to keep.
-  to.ttl_ms = from.ttl ? Ms(*from.ttl) : SPILLWAY_NONE;
+  to.ttl_ms = MsOrNone(from.ttl);
   to.idle_normal_ms = Ms(from.idle_normal);
   to.idle_critical_ms = Ms(from.idle_critical);
   to.token_budget = from.token_budget.value_or(SPILLWAY_NONE);
   to.reclaim_slice_ms = Ms(from.reclaim_slice);
+  to.host_capacity_bytes = from.host_capacity.value_or(0);
+  to.disk_capacity_bytes = from.disk_capacity.value_or(0);
+  to.write_behind_after_ms = MsOrNone(from.write_behind_after);
+  to.write_behind_rate = from.write_behind_rate.value_or(0);
+  to.room_wait_ms = Ms(from.room_wait);
+  to.emergency_time_ms = Ms(from.emergency_time);
+  to.host_ttl_ms = MsOrNone(from.host_ttl);
+  to.disk_ttl_ms = MsOrNone(from.disk_ttl);
   return to;
 }
 
@@ -121,13 +138,25 @@ Result<Options> ToOptions(const spillway_options& given) {
   to.exit_band = from.exit_band;
   to.dwell = FromMs(from.dwell_ms);
   to.sample_period = FromMs(from.sample_period_ms);
-  to.ttl.reset();
-  if (from.ttl_ms != SPILLWAY_NONE) to.ttl = FromMs(from.ttl_ms);
+  to.ttl = FromMsOrNone(from.ttl_ms);
   to.idle_normal = FromMs(from.idle_normal_ms);
   to.idle_critical = FromMs(from.idle_critical_ms);
   to.token_budget.reset();
   if (from.token_budget != SPILLWAY_NONE) to.token_budget = from.token_budget;
   to.reclaim_slice = FromMs(from.reclaim_slice_ms);
+  if (from.pressure_source != nullptr) to.pressure_source = from.pressure_source;
+  if (from.host_capacity_bytes != 0) to.host_capacity = from.host_capacity_bytes;
+  if (from.host_pressure_source != nullptr) to.host_pressure_source = from.host_pressure_source;
+  if (from.disk_dir != nullptr) to.disk_dir = from.disk_dir;
+  if (from.disk_capacity_bytes != 0) to.disk_capacity = from.disk_capacity_bytes;
+  if (from.disk_pressure_source != nullptr) to.disk_pressure_source = from.disk_pressure_source;
+  to.write_behind_after = FromMsOrNone(from.write_behind_after_ms);
+  to.write_behind_rate.reset();
+  if (from.write_behind_rate != 0) to.write_behind_rate = from.write_behind_rate;
+  to.room_wait = FromMs(from.room_wait_ms);
+  to.emergency_time = FromMs(from.emergency_time_ms);
+  to.host_ttl = FromMsOrNone(from.host_ttl_ms);
+  to.disk_ttl = FromMsOrNone(from.disk_ttl_ms);
   return to;
 }
 

@@ -38,6 +38,20 @@ spillway_stats FromStats(const Stats& from) {
   to.device_level = static_cast<std::int32_t>(from.device.level);
   to.device_pressure_known = from.device.pressure ? 1 : 0;
   to.device_pressure = from.device.pressure.value_or(0);
+  to.device_backed_bytes = from.device.backed;
+  to.host_capacity_bytes = from.host.capacity;
+  to.host_bytes = from.host.bytes;
+  to.host_held_bytes = from.host.held;
+  to.host_backed_bytes = from.host.backed;
+  to.disk_capacity_bytes = from.disk.capacity;
+  to.disk_bytes = from.disk.bytes;
+  to.disk_held_bytes = from.disk.held;
+  to.disk_written_bytes = from.disk.files.written;
+  to.moved_down_bytes = from.moves.bytes_down;
+  to.moved_up_bytes = from.moves.bytes_up;
+  to.moves_under_way = from.moves.under_way;
+  to.fetches = from.moves.fetches;
+  to.corrupt = from.moves.corrupt;
   return to;
 }
 
@@ -54,34 +68,71 @@ std::string JsonOf(const Stats& from) {
   for (std::size_t i = 0; i < from.left_by_action.size(); ++i) {
     actions[std::string(Name(static_cast<Action>(i)))] = from.left_by_action.at(i);
   }
-  const TierStats& tier = from.device;
-  const Json device = {{"name", tier.name},
-                       {"capacity", tier.capacity},
-                       {"bytes", tier.bytes},
-                       {"held", tier.held},
-                       {"total", tier.total},
-                       {"free", tier.free},
-                       {"reserve", tier.reserve},
-                       {"pressure", tier.pressure ? Json(*tier.pressure) : Json()},
-                       {"level", std::string(Name(tier.level))}};
-  const Json all = {{"entries", from.entries},
-                    {"tokens", from.tokens},
-                    {"leases", from.leases},
-                    {"hits", from.hits},
-                    {"misses", from.misses},
-                    {"sets", from.sets},
-                    {"refused_blocked", from.refused_blocked},
-                    {"refused_budget", from.refused_budget},
-                    {"refused_other", from.refused_other},
-                    {"level_changes", from.level_changes},
-                    {"samples", from.samples},
-                    {"samples_failed", from.samples_failed},
-                    {"reservations", from.reservations},
-                    {"index_bytes", from.index_bytes},
-                    {"left_by_reason", left},
-                    {"left_bytes_by_reason", left_bytes},
-                    {"left_by_action", actions},
-                    {"device", device}};
+  const auto tier_json = [](const TierStats& tier) {
+    return Json{{"name", tier.name},
+                {"capacity", tier.capacity},
+                {"entries", tier.entries},
+                {"bytes", tier.bytes},
+                {"backed", tier.backed},
+                {"clean", tier.clean},
+                {"held", tier.held},
+                {"total", tier.total},
+                {"free", tier.free},
+                {"reserve", tier.reserve},
+                {"pressure", tier.pressure ? Json(*tier.pressure) : Json()},
+                {"level", std::string(Name(tier.level))},
+                {"failed_moves", tier.failed_moves}};
+  };
+  Json all = {{"entries", from.entries},
+              {"tokens", from.tokens},
+              {"leases", from.leases},
+              {"hits", from.hits},
+              {"misses", from.misses},
+              {"sets", from.sets},
+              {"refused_blocked", from.refused_blocked},
+              {"refused_budget", from.refused_budget},
+              {"refused_other", from.refused_other},
+              {"level_changes", from.level_changes},
+              {"samples", from.samples},
+              {"samples_failed", from.samples_failed},
+              {"reservations", from.reservations},
+              {"index_bytes", from.index_bytes},
+              {"left_by_reason", left},
+              {"left_bytes_by_reason", left_bytes},
+              {"left_by_action", actions},
+              {"device", tier_json(from.device)}};
+  if (!from.host.name.empty()) all["host"] = tier_json(from.host);
+  if (!from.disk.name.empty()) {
+    all["disk"] = tier_json(from.disk);
+    const FileStats& files = from.disk.files;
+    all["disk"]["files"] = {{"written", files.written},
+                            {"value_written", files.value_written},
+                            {"read", files.read},
+                            {"corrupt", files.corrupt},
+                            {"io_errors", files.io_errors},
+                            {"syncs", files.syncs},
+                            {"sync_failures", files.sync_failures},
+                            {"recovered", files.recovered},
+                            {"recovery_rejected", files.recovery_rejected},
+                            {"quarantined", files.quarantined},
+                            {"direct", files.direct},
+                            {"trouble", files.trouble}};
+    all["loading"] = from.loading;
+  }
+  const MoveStats& moves = from.moves;
+  if (!from.host.name.empty() || !from.disk.name.empty()) {
+    all["moves"] = {{"bytes_down", moves.bytes_down},
+                    {"bytes_up", moves.bytes_up},
+                    {"fetches", moves.fetches},
+                    {"fetches_failed", moves.fetches_failed},
+                    {"promoted", moves.promoted},
+                    {"prefetched", moves.prefetched},
+                    {"cancelled", moves.cancelled},
+                    {"corrupt", moves.corrupt},
+                    {"scrubbed", moves.scrubbed},
+                    {"under_way", moves.under_way},
+                    {"passing_bytes", moves.passing_bytes}};
+  }
   return all.dump();
 }
 

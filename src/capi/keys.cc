@@ -159,6 +159,19 @@ spillway_code spillway_cache_get_many(spillway_cache* cache, const spillway_byte
   });
 }
 
+spillway_code spillway_cache_prefetch(spillway_cache* cache, const spillway_bytes* keys,
+                                      std::size_t count, std::size_t* coming) {
+  return Guarded([&]() -> Status {
+    if (coming != nullptr) *coming = 0;
+    if (cache == nullptr) return Bad("cache is NULL");
+    const Result<std::vector<std::string_view>> views = KeysOf(keys, count);
+    if (!views) return views.error();
+    const std::size_t begun = cache->cache->Prefetch(views->data(), views->size());
+    if (coming != nullptr) *coming = begun;
+    return {};
+  });
+}
+
 spillway_code spillway_cache_match(spillway_cache* cache, const spillway_bytes* keys,
                                    std::size_t count, std::size_t* run) {
   return Guarded([&]() -> Status {
