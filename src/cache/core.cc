@@ -12,6 +12,7 @@
 #include "base/mutant.h"
 #include "base/printable.h"
 #include "cache/thread_mover.h"
+#include "device/host/host_pool.h"
 
 namespace spillway {
 
@@ -32,6 +33,13 @@ Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
   settings.hash_bits = parts.hash_bits;
   settings.moves_per_step = parts.moves_per_step;
   settings.unix_offset = parts.unix_offset;
+  if (auto* const pool = dynamic_cast<HostPool*>(parts.host.get()); pool != nullptr) {
+    // While the machine is short of memory none is taken ahead of need.
+    settings.options.on_level = [pool, tell = options.on_level](const LevelChange& change) {
+      if (change.tier == Name(TierId::kHost)) pool->SetGrowth(change.to < Level::kPressure);
+      if (tell) tell(change);
+    };
+  }
   if (!parts.strand) parts.strand = std::make_unique<CombiningStrand>();
   auto self = std::make_shared<std::weak_ptr<Core>>();
   const TierMask mask = parts.tiers.mask();
@@ -40,8 +48,11 @@ Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
     ThreadMover::Settings mover;
     mover.ways = {parts.tiers.device.get(), parts.tiers.host.get(), parts.tiers.disk.get()};
     mover.background_rate = options.write_behind_rate;
-    parts.mover =
-        std::make_unique<ThreadMover>(mover, parts.strand.get(), [self] { return self->lock(); });
+    const auto tick = [self] {
+      if (const std::shared_ptr<Core> core = self->lock(); core != nullptr) core->Look();
+    };
+    parts.mover = std::make_unique<ThreadMover>(
+        mover, parts.strand.get(), [self] { return self->lock(); }, tick);
   }
   auto engine = Engine::Open(settings, std::move(parts.tiers), parts.mover.get());
   if (!engine) return engine.error();
