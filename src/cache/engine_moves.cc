@@ -177,6 +177,12 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Ti
   const std::int64_t rank = line.policy.order->KeyFor(at, store_->FactsOf(slot, tier.id));
   const Why why{tier.last() ? Action::kDestroy : Action::kDrop, Reason::kRoom, OrderName(tier)};
   const auto lacking = [&] { return Excess(store_->bytes(tier.id) + size, GrowthLimit(tier)); };
+  if (lacking() > 0 && store_->bytes(tier.id) + size <= capacity(tier.id)) {
+    // There is room, but while pressure is unknown it must not be used: that
+    // passes, and nobody has to go for it.
+    *soon = true;
+    return std::nullopt;
+  }
   {
     Aside aside(this);
     bool refused = false;

@@ -110,6 +110,11 @@ Result<std::uint32_t> Engine::PlaceSomewhere(const NewEntry& entry, TimePoint no
         continue;
       }
     }
+    if (tier->last() && tier->gauge.unknown() &&
+        store_->bytes(tier->id) + entry.bytes > GrowthLimit(*tier)) {
+      no(*tier, "its pressure is unknown, and it does not grow until that is over");
+      continue;
+    }
     if (entry.bytes > GrowthLimit(*tier)) {
       no(*tier, fmt::format("takes at most {} bytes", GrowthLimit(*tier)));
       continue;

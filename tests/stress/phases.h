@@ -16,4 +16,7 @@ void RunReplacing(Board* board, std::uint64_t ops);
 // Caches close under leases and batches in flight.
 void RunClosing(Board* board, std::uint64_t rounds);
 
+// Three tiers, pressure in all of them, and nothing lost.
+void RunTiers(Board* board, std::uint64_t ops);
+
 }  // namespace spillway::stress
