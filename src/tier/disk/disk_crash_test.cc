@@ -153,6 +153,37 @@ TEST_F(DiskCrashTest, AKillLosesNothingThatWasWritten) {
   ExpectGood(found_.at("a").id, facts);
 }
 
+TEST_F(DiskCrashTest, AKillNeverFindsABlobWhosePlaceIsBeingWrittenOver) {
+  Reopen();
+  const BlobFacts old = FactsOf("old", 9000);
+  store_->Free(MustPut(old));
+  const auto blobs = memory_->Content("/disk/store/blobs");
+  // All that a kill could leave behind while the next one is written there.
+  std::vector<std::pair<std::vector<std::byte>, std::vector<std::byte>>> left;
+  const auto remember = [&] {
+    left.emplace_back(memory_->Content("/disk/store/journal-1"),
+                      memory_->Content("/disk/store/blobs"));
+  };
+  faulty_->SetScript([&](testing::FileCall call, std::uint64_t, int) {
+    if (call == testing::FileCall::kWrite) remember();
+    return 0;
+  });
+  MustPut(FactsOf("new", 9000));
+  faulty_->Heal();
+  remember();
+  int written_over = 0;
+  for (const auto& [journal, data] : left) {
+    store_.reset();
+    memory_->SetContent("/disk/store/journal-1", journal);
+    memory_->SetContent("/disk/store/blobs", data);
+    Reopen();
+    if (data == blobs) continue;
+    ++written_over;
+    EXPECT_FALSE(found_.contains("old"));
+  }
+  EXPECT_GE(written_over, 2);
+}
+
 TEST_F(DiskCrashTest, AJournalCutAtAnyByteTellsOfWhatIsBeforeTheCut) {
   options_.quota = 128 * kKiB;
   Reopen();

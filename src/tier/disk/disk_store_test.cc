@@ -214,6 +214,20 @@ TEST_F(DiskStoreTest, AShrunkenQuotaKeepsWhatIsThereAndTakesNothing) {
   EXPECT_TRUE(store_->Allocate(FactsOf("c", 10)));
 }
 
+TEST_F(DiskStoreTest, NothingIsPutBehindAShrunkenQuota) {
+  Reopen();
+  MustPut(FactsOf("a", kMiB));
+  MustPut(FactsOf("b", kMiB / 2));
+  MustPut(FactsOf("c", 4 * kMiB));
+  options_.quota = 2 * kMiB;
+  Reopen();
+  store_->Free(found_.at("a").id);
+  store_->Free(found_.at("c").id);
+  // In bytes it would fit; in one piece only behind the quota.
+  EXPECT_FALSE(store_->Allocate(FactsOf("d", kMiB + kMiB / 4)));
+  EXPECT_TRUE(store_->Allocate(FactsOf("d", kMiB)));
+}
+
 TEST_F(DiskStoreTest, TheFileSystemsLastSpaceIsLeftToOthers) {
   options_.min_free = 1000 * kMiB;  // Of 1024.
   Reopen();

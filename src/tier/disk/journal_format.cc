@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -147,17 +148,17 @@ JournalScan ScanJournal(Files& files, int file, const JournalHeader& header,
   JournalScan scan;
   scan.good = JournalHeader::kBytes;
   scan.last_sequence = header.first_sequence - 1;
-  std::vector<std::byte> window(kWindow);
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(kWindow);
+  std::byte* const window = memory.get();
   Bytes begin = 0;  // Of what the window holds and was not parsed.
   Bytes end = 0;
   bool more = true;
   while (true) {
     if (more && end - begin < JournalRecord::kBytesMax) {
-      std::memmove(window.data(), window.data() + begin, end - begin);
+      std::memmove(window, window + begin, end - begin);
       end -= begin;
       begin = 0;
-      const std::int64_t got =
-          files.ReadAt(file, scan.good + end, window.data() + end, kWindow - end);
+      const std::int64_t got = files.ReadAt(file, scan.good + end, window + end, kWindow - end);
       if (got == -EINTR) continue;
       if (got < 0) {
         scan.error = static_cast<int>(-got);
@@ -168,7 +169,7 @@ JournalScan ScanJournal(Files& files, int file, const JournalHeader& header,
       continue;
     }
     if (begin == end) return scan;
-    auto parsed = ParseRecord({window.data() + begin, end - begin}, header.Seed());
+    auto parsed = ParseRecord({window + begin, end - begin}, header.Seed());
     const bool is_padding = parsed && parsed->record.is_padding();
     if (!parsed || (!is_padding && parsed->record.sequence <= scan.last_sequence)) {
       scan.torn = true;

@@ -6,6 +6,7 @@
 
 #include "tier/disk/blob_header.h"
 #include "tier/disk/codec.h"
+#include "tier/disk/testing/memory_files.h"
 
 namespace spillway {
 namespace {
@@ -40,6 +41,36 @@ TEST(JournalRecord, ComesBackWhole) {
   Finish(5, &bytes);
   EXPECT_EQ(bytes.size(), 100U);
   EXPECT_TRUE(ParseRecord(bytes, 5)->record.is_padding());
+}
+
+// A write that failed may leave whole records behind the end; they are older
+// than what is written there later.
+TEST(JournalScan, EndsWhereARecordIsOlderThanTheOneBefore) {
+  testing::MemoryFiles files;
+  const int file = files.Open("/disk/journal", {.create = true}, nullptr);
+  JournalHeader header;
+  header.store = {11, 12};
+  header.epoch = 3;
+  std::vector<std::byte> journal = Encode(header);
+  Bytes good = 0;
+  for (const std::uint64_t sequence : {4, 7, 6, 8}) {
+    auto record = EncodeDelete(sequence, 1);
+    Finish(header.Seed(), &record);
+    journal.insert(journal.end(), record.begin(), record.end());
+    if (sequence == 7) good = journal.size();
+  }
+  ASSERT_EQ(WriteFully(files, file, 0, journal.data(), journal.size()), 0);
+  std::vector<std::uint64_t> seen;
+  const JournalScan scan =
+      ScanJournal(files, file, header, [&](JournalRecord&& record, Bytes, std::uint32_t) {
+        seen.push_back(record.sequence);
+        return true;
+      });
+  EXPECT_EQ(seen, (std::vector<std::uint64_t>{4, 7}));
+  EXPECT_TRUE(scan.torn);
+  EXPECT_EQ(scan.good, good);
+  EXPECT_EQ(scan.last_sequence, 7U);
+  files.Close(file);
 }
 
 // Not only damaged: what a wrong writer could have sealed, too.
