@@ -20,7 +20,8 @@ inline constexpr TierMask MaskOf(TierId tier) { return static_cast<TierMask>(1U 
 inline constexpr bool Has(TierMask mask, TierId tier) { return (mask & MaskOf(tier)) != 0; }
 // All tiers under `tier`.
 inline constexpr TierMask BelowMask(TierId tier) {
-  return static_cast<TierMask>(~((MaskOf(tier) << 1U) - 1U) & 7U);
+  constexpr unsigned kAll = (1U << kTiers) - 1U;
+  return static_cast<TierMask>(kAll & ~((2U << IndexOf(tier)) - 1U));
 }
 
 inline constexpr std::string_view Name(TierId tier) {
