@@ -185,44 +185,44 @@ constexpr std::array kSettings = {
     Row<kSize, [](auto& o) -> auto& { return o.host_capacity; }>(
         "host_capacity",
         "Bytes of the host tier: RAM that takes what leaves the device. None: no such tier.",
-        "0.2"),
+        "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.host_pressure_source; }>(
         "host_pressure_source", "Where the host tier's pressure comes from, as `pressure_source`.",
-        "0.2"),
+        "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.disk_dir; }>(
         "disk_dir",
         "Folder of the disk tier, which takes what leaves the host and is there again after a "
         "restart. Empty: no such tier.",
-        "0.2"),
+        "0.1"),
     Row<kSize, [](auto& o) -> auto& { return o.disk_capacity; }>(
         "disk_capacity",
         "Most bytes of its files. None: a quarter of the file system's free space, at most 256 "
         "GiB.",
-        "0.2"),
+        "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.disk_pressure_source; }>(
         "disk_pressure_source",
-        "Where the disk tier's pressure comes from; `auto`: the file system of `disk_dir`.", "0.2"),
+        "Where the disk tier's pressure comes from; `auto`: the file system of `disk_dir`.", "0.1"),
     Row<kFlag, [](auto& o) -> auto& { return o.disk_read_back; }>(
         "disk_read_back", "What was written to disk is read again before it counts as a copy.",
-        "0.2"),
+        "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.write_behind_after; }>(
         "write_behind_after",
         "Entries idle for this long are copied down, so that they can be given back at once. "
         "None: only under pressure.",
-        "0.2"),
+        "0.1"),
     Row<kSize, [](auto& o) -> auto& { return o.write_behind_rate; }>(
         "write_behind_rate",
-        "Most bytes a second that are copied down for that reason. None: no bound.", "0.2"),
+        "Most bytes a second that are copied down for that reason. None: no bound.", "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.scrub_every; }>(
-        "scrub_every", "How often every blob on disk is read and verified. None: never.", "0.2"),
+        "scrub_every", "How often every blob on disk is read and verified. None: never.", "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.room_wait; }>(
         "room_wait", "How long a `set` may wait for room that is being made in a tier below.",
-        "0.2"),
+        "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.emergency_time; }>(
         "emergency_time",
         "How long EMERGENCY copies down what has no copy yet. After that it is destroyed, if it "
         "was idle for longer than `idle_critical`.",
-        "0.2"),
+        "0.1"),
     Row<kShare, [](auto& o) -> auto& { return o.thresholds.normal; }>(
         "thresholds.normal", "Pressure from which NORMAL is entered.", "0.1"),
     Row<kShare, [](auto& o) -> auto& { return o.thresholds.pressure; }>(
@@ -257,9 +257,9 @@ constexpr std::array kSettings = {
     Row<kDuration, [](auto& o) -> auto& { return o.ttl; }>(
         "ttl", "An entry idle longer than this leaves the tier.", "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.host_ttl; }>(
-        "host_ttl", "The same for the host tier.", "0.2"),
+        "host_ttl", "The same for the host tier.", "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.disk_ttl; }>(
-        "disk_ttl", "The same for the disk tier.", "0.2"),
+        "disk_ttl", "The same for the disk tier.", "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.idle_normal; }>(
         "idle_normal", "In NORMAL only entries idle longer than this leave.", "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.idle_critical; }>(
