@@ -197,7 +197,7 @@ void Batch::Commit(Strand::Task* task) {
     return batch->TooLate(item, "was whole");
   }
   core.engine().Commit(item->slot, core.clock().Now());
-  batch->Finish(item, {});
+  batch->FinishWrite(item);
 }
 
 void Batch::Erase(Strand::Task* task) {
@@ -207,6 +207,20 @@ void Batch::Erase(Strand::Task* task) {
   const std::uint64_t hash = core.engine().store().index().HashOf(operation->key);
   operation->found =
       !operation->key.empty() && core.engine().Erase(hash, operation->key, core.clock().Now());
+  item->batch->FinishWrite(item);
+}
+
+void Batch::FinishWrite(Item* item) {
+  if (!core_->engine().TakeUnsettled() || !core_->engine().store().disk()->needs_settling()) {
+    return Finish(item, {});
+  }
+  item->run = &Batch::Settle;
+  core_->executor().Run(item);
+}
+
+void Batch::Settle(Strand::Task* task) {
+  auto* item = static_cast<Item*>(task);
+  item->batch->core_->Settle();
   item->batch->Finish(item, {});
 }
 

@@ -44,6 +44,9 @@ class Batch {
   static void Copy(Strand::Task* task);
   static void Commit(Strand::Task* task);
   static void Erase(Strand::Task* task);
+  // It is done; what it replaced may still have to leave the disk.
+  void FinishWrite(Item* item);
+  static void Settle(Strand::Task* task);
   bool TooLate() const { return core_->clock().Now() > deadline_; }
   void Finish(Item* item, Status status);
   void EndOne();

@@ -24,6 +24,9 @@ constexpr Bytes kCopyOnStrandMax = 4 * kKiB;
 // How long closing waits for moves under way: they are called off, and stop at
 // the next piece. A disk that hangs is left to itself.
 constexpr Duration kCloseWithin = std::chrono::seconds(5);
+// How long a write waits until the disk knows that what it replaced has gone. A
+// disk that takes longer hangs, and is not waited for again until it answers.
+constexpr Duration kSettleWithin = std::chrono::seconds(1);
 }  // namespace
 
 Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
@@ -296,6 +299,7 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
   const NewEntry entry{key, store.index().HashOf(key), source.bytes(), options};
   bool soon = false;
   bool done = false;
+  bool unsettled = false;
   bool* const may_wait = engine_->single() ? nullptr : &soon;
   Result<std::uint32_t> slot = std::uint32_t{kNoSlot};
   RunOn(*strand_, [&] {
@@ -304,13 +308,19 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
     if (!slot || entry.bytes > kCopyOnStrandMax || store.ReservedIn(*slot) == TierId::kDisk) return;
     store.memory(store.ReservedIn(*slot))->Write(store.slots().slot(*slot).data, source);
     engine_->Commit(*slot, now);
+    unsettled = engine_->TakeUnsettled();
     done = true;
   });
   if (soon) slot = WaitForRoom(entry);
   if (!slot) return slot.error();
-  if (done) return {};
-  if (Status filled = Fill(*slot, source); !filled) return filled;
-  RunOn(*strand_, [&] { engine_->Commit(*slot, clock_->Now()); });
+  if (!done) {
+    if (Status filled = Fill(*slot, source); !filled) return filled;
+    RunOn(*strand_, [&] {
+      engine_->Commit(*slot, clock_->Now());
+      unsettled = engine_->TakeUnsettled();
+    });
+  }
+  if (unsettled) Settle();
   return {};
 }
 
@@ -343,12 +353,35 @@ bool Core::Erase(std::string_view key) {
   if (key.empty()) return false;
   const std::uint64_t hash = engine_->store().index().HashOf(key);
   bool was_there = false;
-  RunOn(*strand_, [&] { was_there = engine_->Erase(hash, key, clock_->Now()); });
+  bool unsettled = false;
+  RunOn(*strand_, [&] {
+    was_there = engine_->Erase(hash, key, clock_->Now());
+    unsettled = engine_->TakeUnsettled();
+  });
+  if (unsettled) Settle();
   return was_there;
 }
 
 void Core::Clear() {
-  RunOn(*strand_, [this] { engine_->Clear(clock_->Now()); });
+  bool unsettled = false;
+  RunOn(*strand_, [&] {
+    engine_->Clear(clock_->Now());
+    unsettled = engine_->TakeUnsettled();
+  });
+  if (unsettled) Settle();
+}
+
+void Core::Settle() {
+  BlobStore* const disk = engine_->store().disk();
+  if (!disk->needs_settling()) return;
+  // What is still being read in goes when it is found.
+  Duration left = kSettleWithin;
+  while (loading_.load(std::memory_order_acquire) && !loads_late_.load(std::memory_order_relaxed)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // real world: a disk is being read
+    left -= std::chrono::milliseconds(1);
+    if (left <= Duration::zero()) loads_late_.store(true, std::memory_order_relaxed);
+  }
+  static_cast<void>(disk->Settle(kSettleWithin));
 }
 
 bool Core::TakeTicket() {

@@ -149,6 +149,10 @@ class Core : public std::enable_shared_from_this<Core> {
   // The engine's answer, as a lease.
   void HandOver(Slot* leased, Lease* lease);
 
+  // Not on the strand: waits, for a while, until what was set anew or erased
+  // can't come back from disk after a kill.
+  void Settle();
+
   // Border checks that need no state.
   Status CheckSource(std::string_view key, const Source& source, const SetOptions& options) const;
   // Bounds what Submit may have under way.
@@ -208,7 +212,8 @@ class Core : public std::enable_shared_from_this<Core> {
   std::mutex start_mutex_;
   std::array<std::unique_ptr<TierSense>, kTiers> senses_;  // Constant; what they watch is not.
   std::atomic<bool> started_{false};
-  std::atomic<bool> loading_{false};  // A miss may still be found on disk.
+  std::atomic<bool> loading_{false};     // A miss may still be found on disk.
+  std::atomic<bool> loads_late_{false};  // Somebody has waited for that in vain.
 
   std::atomic<std::size_t> in_flight_{0};
   std::atomic<int> batches_{0};

@@ -135,6 +135,7 @@ void Engine::Commit(std::uint32_t reservation, TimePoint now) {
   // and never a gap. Only then the old one leaves.
   const EntryId id = store_->Commit(reservation, old, now);
   if (old != kNoSlot) RemoveHidden(old, {Action::kDestroy, Reason::kReplaced, {}}, now);
+  if (loading_) NoteWrittenEarly(slot.key());
   ++sets_;
   NoteMoves(now);
   Enter(id.slot);
@@ -156,6 +157,7 @@ void Engine::Abort(std::uint32_t reservation) {
 }
 
 bool Engine::Erase(std::uint64_t hash, std::string_view key, TimePoint now) {
+  if (loading_) NoteWrittenEarly(key);
   const std::uint32_t slot = store_->index().Lookup(hash, key);
   if (slot == kNoSlot) return false;
   RemoveEvenIfLeased(slot, {Action::kDestroy, Reason::kErased, {}}, now);
@@ -165,6 +167,7 @@ bool Engine::Erase(std::uint64_t hash, std::string_view key, TimePoint now) {
 }
 
 void Engine::Clear(TimePoint now) {
+  if (loading_) cleared_early_ = unsettled_ = true;
   for (std::uint32_t slot = 0; slot < store_->slots().high_water(); ++slot) {
     const auto word = store_->slots().slot(slot).word.Load();
     if (LeaseWord::StateOf(word) != SlotState::kVisible) continue;
@@ -215,8 +218,27 @@ void Engine::RemoveEvenIfLeased(std::uint32_t slot, const Why& why, TimePoint no
 }
 
 void Engine::RemoveHidden(std::uint32_t slot, const Why& why, TimePoint now) {
+  Revoke(slot);
   const bool owned = store_->slots().slot(slot).word.Kill();
   Remove(slot, owned || MutantOn(Mutant::kReplaceFreesLeased), why, now);
+}
+
+void Engine::Revoke(std::uint32_t slot) {
+  const Record& record = store_->slots().record(slot);
+  if (record.below == nullptr) return;
+  const Move* const going = record.below->transfer;
+  if (Has(record.copies, TierId::kDisk)) {
+    store_->disk()->Revoke(record.below->blob);
+    unsettled_ = true;
+  } else if (going != nullptr && going->to == TierId::kDisk) {
+    store_->disk()->Revoke(going->landing.blob);
+    unsettled_ = true;
+  }
+}
+
+void Engine::NoteWrittenEarly(std::string_view key) {
+  written_early_.emplace(key);
+  unsettled_ = true;
 }
 
 void Engine::Remove(std::uint32_t slot, bool owned, const Why& why, TimePoint now) {

@@ -12,6 +12,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "cache/move.h"
@@ -63,6 +65,9 @@ class Engine {
   // Everything goes, nobody is told: the cache is being closed. Blobs stay.
   void Close();
   void Reap(std::uint32_t slot) { store_->Reap(slot); }
+  // Whether something that was set anew or erased since the last call could be
+  // found on disk again after a kill: then its writer is answered later.
+  bool TakeUnsettled() { return std::exchange(unsettled_, false); }
 
   // A set that waits for room, first come first served. `retry` is called when
   // something has moved, or with `expired` when its time is over; true: it is
@@ -256,6 +261,9 @@ class Engine {
   bool RemoveUnlessLeased(std::uint32_t slot, const Why& why, TimePoint now);
   void RemoveEvenIfLeased(std::uint32_t slot, const Why& why, TimePoint now);
   void RemoveHidden(std::uint32_t slot, const Why& why, TimePoint now);
+  // Its key has been set or erased: no blob of it may be found again.
+  void Revoke(std::uint32_t slot);
+  void NoteWrittenEarly(std::string_view key);
 
   // `slot` may leave from now on, wherever it is.
   void Enter(std::uint32_t slot);
@@ -315,6 +323,10 @@ class Engine {
   TimePoint scrubbed_at_{};
   bool loading_ = false;
   bool closed_ = false;
+  bool unsettled_ = false;
+  // Keys set or erased while loading: what is found of them is older.
+  std::unordered_set<std::string> written_early_;
+  bool cleared_early_ = false;     // As if all of them.
   Waiter* for_loading_ = nullptr;  // Who asks for what may still be found.
   struct Orphan {
     EntryId id;

@@ -264,8 +264,9 @@ void Engine::FreePassing(TimePoint) {
 void Engine::Adopt(std::vector<BlobStore::Found> found, bool done, TimePoint now) {
   for (BlobStore::Found& blob : found) {
     const std::uint64_t hash = store_->index().HashOf(blob.facts.key);
-    // Set anew since the start, or of no use: too long ago, no slot.
-    const bool newer = store_->index().Lookup(hash, blob.facts.key) != kNoSlot;
+    // Set anew or erased since the start, or of no use: too long ago, no slot.
+    const bool newer = store_->index().Lookup(hash, blob.facts.key) != kNoSlot || cleared_early_ ||
+                       written_early_.contains(blob.facts.key);
     Result<std::uint32_t> slot = Error{Code::kBusy, ""};
     if (!newer && !closed_) slot = store_->Adopt(blob, now);
     if (!slot) {
@@ -290,6 +291,7 @@ void Engine::Adopt(std::vector<BlobStore::Found> found, bool done, TimePoint now
     }
   }
   orphans_ = {};
+  written_early_ = {};
   loading_ = false;
   Waiter* waiters = std::exchange(for_loading_, nullptr);
   while (waiters != nullptr) {

@@ -57,10 +57,11 @@ SourceResult OpenPressure(const Options& options, std::shared_ptr<Device> device
       std::make_shared<CardSource>(std::move(device), options.card));
 }
 
-Status OpenHost(const Options& options, Core::Parts* parts) {
+Status OpenHost(const Options& options, const Seams& seams, Core::Parts* parts) {
   auto pool = HostPool::Open({.capacity = *options.host_capacity});
   if (!pool) return pool.error();
   parts->host = std::move(*pool);
+  if (seams.around_device) parts->host = seams.around_device(std::move(parts->host));
   ArenaTierOptions tier_options;
   tier_options.name = "host";
   tier_options.capacity = options.host_capacity;
@@ -90,8 +91,9 @@ Result<Bytes> DefaultDiskCapacity(const std::string& dir) {
   return std::min<Bytes>(space.available / 4, 256 * kGiB);
 }
 
-Status OpenDisk(const Options& options, Core::Parts* parts) {
+Status OpenDisk(const Options& options, const Seams& seams, Core::Parts* parts) {
   DiskOptions disk;
+  disk.files = seams.files;
   disk.directory = options.disk_dir;
   disk.clock = options.clock;
   if (options.disk_capacity) {
@@ -213,7 +215,7 @@ Bytes ReserveFor(const Options& options, Bytes total) {
   return std::min(std::max(share, options.reserve_bytes_min), total / 10);
 }
 
-Result<Core::Parts> OpenParts(const Options& options) {
+Result<Core::Parts> OpenParts(const Options& options, const Seams& seams) {
   if (Status ok = CheckOptions(options); !ok) return ok.error();
   CpuDeviceOptions device_options;
   device_options.name = options.card;
@@ -231,6 +233,7 @@ Result<Core::Parts> OpenParts(const Options& options) {
 
   Core::Parts parts;
   parts.device = std::move(*device);
+  if (seams.around_device) parts.device = seams.around_device(std::move(parts.device));
   const Bytes total = parts.device->total();
   if (options.capacity && *options.capacity > total) {
     return Bad(fmt::format("capacity is {} bytes, but the card '{}' has {}", *options.capacity,
@@ -247,10 +250,10 @@ Result<Core::Parts> OpenParts(const Options& options) {
   if (!pressure) return pressure.error();
   parts.pressure[IndexOf(TierId::kDevice)] = std::move(*pressure);
   if (options.host_capacity) {
-    if (Status ok = OpenHost(options, &parts); !ok) return ok.error();
+    if (Status ok = OpenHost(options, seams, &parts); !ok) return ok.error();
   }
   if (!options.disk_dir.empty()) {
-    if (Status ok = OpenDisk(options, &parts); !ok) return ok.error();
+    if (Status ok = OpenDisk(options, seams, &parts); !ok) return ok.error();
   }
   parts.unix_offset = UnixOffset(options);
   WarnOfSmallerTiers(parts);

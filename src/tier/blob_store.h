@@ -77,6 +77,9 @@ class BlobStore {
   // The same for one that was found damaged: its place is not used again while
   // the store is open (a bounded number of bytes; the oldest come back).
   virtual void Quarantine(BlobId id) = 0;
+  // Its key was set anew or erased: it is not found any more, though somebody
+  // still reads it or is writing it. Free it all the same when they are done.
+  virtual void Revoke(BlobId) {}
 
   // Writes the blob and publishes it: from then on it survives a kill, from
   // the next sync on a power cut. `cancelled` is looked at between pieces; then
@@ -95,6 +98,12 @@ class BlobStore {
   // `done`. Call once, before anything else; until it is done health() is
   // kLoading.
   virtual void StartLoading(std::function<void(std::vector<Found>, bool done)> found) = 0;
+  // Whether what was freed or revoked could be found again after a kill, until
+  // Settle has returned.
+  virtual bool needs_settling() const { return false; }
+  // Waits for that, no longer than so; false: it could still be found, since the
+  // disk is slow or does not write. From any thread but the strand.
+  virtual bool Settle(Duration) { return true; }
   // All of it on stable storage; bounded by the disk.
   virtual Status Sync() = 0;
 };

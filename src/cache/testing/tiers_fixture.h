@@ -19,6 +19,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cache/core.h"
+#include "cache/parts.h"
 #include "spillway/cache.h"
 #include "spillway/testing.h"
 
@@ -75,9 +77,11 @@ class TiersTest : public ::testing::Test {
       told_.push_back(
           {std::string(event.key), std::string(event.tier), event.action, event.reason});
     };
-    auto cache = Cache::Open(options);
-    if (!cache) throw std::runtime_error(cache.error().message);
-    cache_ = std::move(*cache);
+    auto parts = OpenParts(options, seams_);
+    if (!parts) throw std::runtime_error(parts.error().message);
+    auto core = Core::Open(options, std::move(*parts));
+    if (!core) throw std::runtime_error(core.error().message);
+    cache_ = Core::Wrap(std::move(*core));
     return *cache_;
   }
   Status Set(std::string_view key, const std::string& value, SetOptions options = {}) {
@@ -119,6 +123,7 @@ class TiersTest : public ::testing::Test {
   std::shared_ptr<ManualPressure> host_pressure_ = std::make_shared<ManualPressure>(16 * kMiB);
   std::shared_ptr<ManualPressure> disk_pressure_ = std::make_shared<ManualPressure>(64 * kMiB);
   Options options_;
+  Seams seams_;  // Nothing but the machine's own, unless a test sees to it.
   std::mutex told_mutex_;
   std::vector<Told> told_;
   std::unique_ptr<Cache> cache_;

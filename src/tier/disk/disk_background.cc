@@ -31,6 +31,33 @@ void DiskStore::Loop() {
   }
 }
 
+bool DiskStore::Settle(Duration within) {
+  if (!background_) return journal_.Flush().has_value();
+  Guard guard(settle_mutex_);
+  if (settle_late_) return false;
+  if (!settler_.joinable()) settler_ = std::thread([this] { SettleOnDemand(); });
+  const std::uint64_t mine = ++settle_wanted_;
+  settle_wake_.notify_one();
+  if (settle_changed_.wait_for(guard, within, [&] { return settled_ >= mine; })) return true;
+  settle_late_ = true;
+  return false;
+}
+
+void DiskStore::SettleOnDemand() {
+  Guard guard(settle_mutex_);
+  for (;;) {
+    settle_wake_.wait(guard, [this] { return settle_stop_ || settle_wanted_ > settled_; });
+    if (settle_stop_) return;
+    const std::uint64_t until = settle_wanted_;
+    guard.unlock();
+    (void)journal_.Flush();  // What can't be written now is written later, or never.
+    guard.lock();
+    settled_ = until;
+    settle_late_ = false;
+    settle_changed_.notify_all();
+  }
+}
+
 void DiskStore::RunBackground() {
   FoundCall load;
   {

@@ -17,6 +17,12 @@ DiskStore::~DiskStore() {
     const Guard guard(mutex_);
     wake_.notify_all();
   }
+  {
+    const Guard guard(settle_mutex_);
+    settle_stop_ = true;
+    settle_wake_.notify_all();
+  }
+  if (settler_.joinable()) settler_.join();
   if (thread_.joinable()) thread_.join();
   (void)Sync();
 }
@@ -121,12 +127,22 @@ Result<BlobId> DiskStore::Allocate(const BlobFacts& facts) {
 void DiskStore::Free(BlobId id) { Leave(id, false); }
 void DiskStore::Quarantine(BlobId id) { Leave(id, true); }
 
+void DiskStore::Revoke(BlobId id) {
+  const Guard guard(mutex_);
+  Entry& entry = entries_[id];
+  assert(id < entries_.size() && entry.state != State::kFree);
+  if (std::exchange(entry.is_revoked, true)) return;
+  // Behind its own record, if that is still on its way.
+  const std::uint64_t sequence = entry.place.bytes > 0 ? entry.place.sequence : entry.queued;
+  if (sequence != 0) journal_.QueueDelete(sequence);
+}
+
 void DiskStore::Leave(BlobId id, bool quarantine) {
   const Guard guard(mutex_);
   assert(id < entries_.size() && entries_[id].state != State::kFree);
   Entry& entry = entries_[id];
   if (entry.place.bytes > 0) {
-    journal_.QueueDelete(entry.place.sequence);
+    if (!entry.is_revoked) journal_.QueueDelete(entry.place.sequence);
     journal_live_ -= entry.place.bytes;
   }
   allocated_ -= entry.size;
@@ -161,7 +177,8 @@ std::vector<Journal::Place> DiskStore::Live() {
   {
     const Guard guard(mutex_);
     for (const Entry& entry : entries_) {
-      if (entry.state == State::kPublished && entry.place.bytes > 0) places.push_back(entry.place);
+      if (entry.state != State::kPublished || entry.place.bytes == 0) continue;
+      if (!entry.is_revoked) places.push_back(entry.place);
     }
   }
   std::sort(places.begin(), places.end(),

@@ -12,6 +12,8 @@
 // 3. Health only ever gets worse; a store that is opened anew starts afresh.
 // 4. Locks are taken in the order sync_mutex_, grow_mutex_, mutex_; no file
 //    call is made under mutex_, which is the only one the strand takes.
+// 5. What was freed or revoked is gone by the journal when Settle has returned:
+//    then a kill does not bring it back.
 #pragma once
 
 #include <atomic>
@@ -71,11 +73,14 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   Result<BlobId> Allocate(const BlobFacts& facts) override;
   void Free(BlobId id) override;
   void Quarantine(BlobId id) override;
+  void Revoke(BlobId id) override;
   Status Write(BlobId id, const BlobFacts& facts, const Seal& seal, const Source& source,
                const std::atomic<bool>* cancelled) override;
   Status Read(BlobId id, const BlobFacts& expected, std::byte* to, Seal* seal,
               const std::atomic<bool>* cancelled) override;
   void StartLoading(std::function<void(std::vector<Found>, bool done)> found) override;
+  bool needs_settling() const override { return true; }
+  bool Settle(Duration within) override;
   Status Sync() override;
 
   // What goes on behind, once: loading if it was asked for; then looking after
@@ -95,7 +100,9 @@ class DiskStore final : public BlobStore, private Journal::Owner {
     Extent extent;
     Bytes size = 0;
     Hash128 header;
-    Journal::Place place;  // Of its record; no bytes: it has none.
+    Journal::Place place;      // Of its record; no bytes: it has none.
+    std::uint64_t queued = 0;  // Sequence of its record, once that is on its way to the journal.
+    bool is_revoked = false;   // The journal says, or will, that it has gone.
   };
   // What Open found.
   struct Opening {
@@ -156,6 +163,7 @@ class DiskStore final : public BlobStore, private Journal::Owner {
 
   // disk_background.cc
   void Loop();
+  void SettleOnDemand();
   void LookAround();
   Status SyncData(std::vector<std::pair<BlobId, std::uint64_t>> covered);
   Status SyncJournal();
@@ -210,6 +218,16 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   Bytes available_ = 0;  // Of the file system, as last seen.
   TimePoint no_growth_until_ = {};
   FoundCall load_;  // Loading was asked for and has not begun.
+
+  // Who waits for Settle is answered by a thread of its own: a disk may hang.
+  std::mutex settle_mutex_;
+  std::condition_variable settle_wake_;     // With settle_mutex_, as all of these.
+  std::condition_variable settle_changed_;  // Something has settled.
+  std::uint64_t settle_wanted_ = 0;
+  std::uint64_t settled_ = 0;
+  bool settle_late_ = false;  // Somebody has waited in vain; nobody waits until it has settled.
+  bool settle_stop_ = false;
+  std::thread settler_;
 
   std::condition_variable wake_;  // With mutex_.
   std::atomic<bool> stop_{false};

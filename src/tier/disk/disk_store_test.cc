@@ -132,6 +132,50 @@ TEST_F(DiskStoreTest, WhatWasFreedIsGone) {
   EXPECT_TRUE(found_.contains("b"));
 }
 
+// Whoever was told that a key is gone does not see it again after a kill, though
+// a reader had the blob then, or a writer.
+TEST_F(DiskStoreTest, WhatWasRevokedIsNotFoundThoughNobodyFreedIt) {
+  Reopen();
+  const BlobId read = MustPut(FactsOf("read", 5000));
+  const BlobFacts facts = FactsOf("written", 5000);
+  const auto written = store_->Allocate(facts);
+  ASSERT_TRUE(written);
+  MustPut(FactsOf("stays", 5000));
+  store_->Revoke(read);
+  store_->Revoke(*written);
+  ExpectGood(read, FactsOf("read", 5000));
+  const std::vector<std::byte> value = ValueOf(facts);
+  const Source source(value.data(), value.size());
+  const Status status = store_->Write(*written, facts, Seal::Of(source), source, nullptr);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::kCancelled);
+  ASSERT_TRUE(store_->Settle(Duration::zero()));
+
+  // As a kill leaves it: nothing is synced, nobody has freed anything.
+  const auto killed = memory_->Content("/disk/store/journal-1");
+  Reopen();
+  EXPECT_EQ(found_.size(), 1U) << "also after a proper end";
+  store_.reset();
+  memory_->SetContent("/disk/store/journal-1", killed);
+  Reopen();
+  EXPECT_EQ(found_.size(), 1U);
+  EXPECT_TRUE(found_.contains("stays"));
+}
+
+TEST_F(DiskStoreTest, AJournalThatIsWrittenAnewLeavesOutWhatWasRevoked) {
+  options_.journal_slack = 0;
+  Reopen();
+  const BlobId read = MustPut(FactsOf("read", 5000));
+  store_->Revoke(read);
+  ASSERT_TRUE(store_->Settle(Duration::zero()));
+  for (int i = 0; i < 50; ++i) store_->Free(MustPut(FactsOf("passing", 5000)));
+  store_->RunBackground();
+  store_->Free(read);
+  MustPut(FactsOf("stays", 5000));
+  Reopen();
+  EXPECT_EQ(found_.size(), 1U);
+}
+
 TEST_F(DiskStoreTest, OfOneKeyTheLatestIsFound) {
   Reopen();
   MustPut(FactsOf("key", 100, 1));

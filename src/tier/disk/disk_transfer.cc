@@ -110,12 +110,16 @@ Status DiskStore::Write(BlobId id, const BlobFacts& facts, const Seal& seal, con
   if (Status status = WriteBytes(*entry, facts, seal, source, cancelled, &record.header); !status) {
     return status;
   }
+  std::optional<Status> answer;
   {
     const Guard guard(mutex_);
     if (health_ != Health::kGood) return Refusal();
-    entries_[id].header = record.header;
+    Entry& own = entries_[id];
+    if (own.is_revoked) return Error{Code::kCancelled, "disk: the blob is not wanted any more"};
+    own.header = record.header;
+    own.queued = journal_.QueuePut(record, id, &answer);
   }
-  if (Status status = journal_.Commit(record, id); !status) {
+  if (Status status = journal_.Await(&answer); !status) {
     if (status.error().code == Code::kUnavailable) ++counters_.io_errors;
     return status;
   }

@@ -84,16 +84,21 @@ Status Journal::Flush() {
   return status;
 }
 
-Status Journal::Commit(const PutRecord& put, std::uint32_t cookie) {
-  std::optional<Status> answer;
-  Lock lock(mutex_);
+std::uint64_t Journal::QueuePut(const PutRecord& put, std::uint32_t cookie,
+                                std::optional<Status>* answer) {
+  const Lock lock(mutex_);
   Item item;
   item.sequence = next_sequence_++;
   item.record = EncodePut(item.sequence, put);
   item.cookie = cookie;
-  item.answer = &answer;
+  item.answer = answer;
   queue_.push_back(std::move(item));
-  while (!answer) {
+  return next_sequence_ - 1;
+}
+
+Status Journal::Await(const std::optional<Status>* answer) {
+  Lock lock(mutex_);
+  while (!*answer) {
     if (role_taken_) {
       changed_.wait(lock);
       continue;
@@ -102,7 +107,7 @@ Status Journal::Commit(const PutRecord& put, std::uint32_t cookie) {
     (void)WriteQueued(&lock);  // Our answer is among those it gives.
     GiveRole();
   }
-  return *answer;
+  return **answer;
 }
 
 Status Journal::WriteQueued(Lock* lock) {

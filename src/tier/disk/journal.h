@@ -61,13 +61,15 @@ class Journal {
   void Adopt(OpenFile file, std::uint64_t number, const JournalHeader& header, Bytes bytes,
              std::uint64_t last_sequence);
 
-  // The blob of that earlier record has gone. Written with the next commit; no
+  // The blob of that earlier record has gone. Written with what comes next; no
   // file call.
   void QueueDelete(std::uint64_t sequence);
+  // A blob, likewise; returns its sequence. Await `answer`, which must live so
+  // long.
+  std::uint64_t QueuePut(const PutRecord& put, std::uint32_t cookie, std::optional<Status>* answer);
+  Status Await(const std::optional<Status>* answer);
   // Writes what was queued, and returns when it is in the file.
   Status Flush();
-  // The same with this blob.
-  Status Commit(const PutRecord& put, std::uint32_t cookie);
 
   // 0 or -errno.
   int Sync();

@@ -1,0 +1,356 @@
+// Bad days: disks that are full, gone, slow, damaged or somebody else's. The
+// cache survives, counts and explains, and never serves a wrong byte.
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include "cache/testing/tiers_fixture.h"
+#include "tier/disk/testing/faulty_files.h"
+
+namespace spillway {
+namespace {
+
+using ::testing::AllOf;
+using testing::Bulk;
+using testing::FaultyFiles;
+using testing::FileCall;
+using ::testing::HasSubstr;
+using testing::TiersTest;
+
+class CacheFaults : public TiersTest {
+ protected:
+  // Files that fail with `error_` from now on, in the calls of that kind.
+  void UseFaultyFiles() {
+    auto files = std::make_shared<FaultyFiles>(RealFiles());
+    files->SetScript([this](FileCall call, std::uint64_t, int) {
+      return call == failing_.load() ? error_.load() : 0;
+    });
+    seams_.files = files;
+  }
+  void Fail(FileCall call, int error) {
+    failing_ = call;
+    error_ = error;
+  }
+  void Heal() { error_ = 0; }
+
+  // As if by another process: what `Open` says when it refuses.
+  std::string Refusal() {
+    cache_.reset();
+    const auto cache = Cache::Open(options_);
+    return cache ? "" : cache.error().message;
+  }
+  void SetMany(int from, int to, std::size_t bytes) {
+    for (int i = from; i < to; ++i) {
+      const std::string key = "k" + std::to_string(i);
+      if (!Set(key, Bulk(key, bytes))) ++refused_;
+    }
+  }
+  // All of them right or missing; returns how many are there.
+  int CountRight(int from, int to, std::size_t bytes) {
+    int hits = 0;
+    for (int i = from; i < to; ++i) {
+      const std::string key = "k" + std::to_string(i);
+      const auto got = cache_->Get(key);
+      if (!got || !*got) continue;
+      EXPECT_EQ((*got)->text(), Bulk(key, bytes)) << key;
+      ++hits;
+    }
+    return hits;
+  }
+  // A file system of its own under the disk tier.
+  bool MountSmall(const std::string& size) {
+    mounted_ = scratch_ / "mount";
+    std::filesystem::create_directory(mounted_);
+    const std::string how = "size=" + size;
+    if (::mount("spillway", mounted_.c_str(), "tmpfs", 0, how.c_str()) != 0) {
+      mounted_.clear();
+      return false;
+    }
+    options_.disk_dir = (mounted_ / "disk").string();
+    return true;
+  }
+  ~CacheFaults() override {
+    cache_.reset();
+    if (!mounted_.empty()) ::umount2(mounted_.c_str(), MNT_DETACH);
+  }
+
+  std::atomic<FileCall> failing_{FileCall::kRead};
+  std::atomic<int> error_{0};
+  std::filesystem::path mounted_;
+  int refused_ = 0;
+};
+
+// A small value's block, brought up from disk, was not marked as backed in its
+// slab: the first free of it ended the process.
+TEST_F(CacheFaults, ASmallValueThatCameUpFromDiskCanGoAgain) {
+  ASSERT_TRUE(Open().Start());
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(Set("small" + std::to_string(i), "value"));
+  ASSERT_TRUE(AllBacked());
+  cache_.reset();
+  Open();
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(Get("small" + std::to_string(i)), "value");
+  EXPECT_EQ(cache_->stats().host.bytes, cache_->stats().host.backed);
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(cache_->Erase("small" + std::to_string(i)));
+  cache_->Clear();
+  EXPECT_EQ(cache_->stats().host.bytes, 0U);
+}
+
+// --- the file system ---
+
+TEST_F(CacheFaults, AFullDiskIsATierThatTakesNoMore) {
+  if (!MountSmall("6m")) GTEST_SKIP() << "mount is refused here";
+  ASSERT_TRUE(Open().Start());
+  SetMany(0, 60, 512 * kKiB);  // 30 MiB: all of memory, and more than the disk takes.
+  ASSERT_TRUE(Eventually([](const Stats& stats) { return stats.moves.under_way == 0; }));
+  EXPECT_EQ(refused_, 0) << "what was lowest made room";
+  EXPECT_GE(CountRight(0, 60, 512 * kKiB), 32) << "the host tier's worth";
+  const Stats stats = cache_->stats();
+  EXPECT_LE(stats.disk.bytes, 6 * kMiB);
+  EXPECT_GT(stats.disk.bytes, 2 * kMiB);
+  EXPECT_EQ(stats.disk.files.trouble, "");
+}
+
+TEST_F(CacheFaults, SomebodyElseFillsTheDisk) {
+  if (!MountSmall("12m")) GTEST_SKIP() << "mount is refused here";
+  ASSERT_TRUE(Open().Start());
+  SetMany(0, 4, kMiB);
+  ASSERT_TRUE(AllBacked());
+  {
+    std::ofstream filler(mounted_ / "filler", std::ios::binary);
+    const std::string block(kMiB, 'x');
+    while (filler.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
+    }
+  }
+  SetMany(4, 20, kMiB);
+  EXPECT_EQ(refused_, 0);
+  EXPECT_EQ(CountRight(0, 20, kMiB), 20) << "upper tiers have room";
+  std::filesystem::remove(mounted_ / "filler");
+  // It is used again as soon as there is space.
+  EXPECT_TRUE(Eventually([](const Stats& stats) { return stats.disk.bytes >= 6 * kMiB; }));
+  EXPECT_EQ(cache_->stats().disk.files.trouble, "");
+}
+
+TEST_F(CacheFaults, AFileSystemThatBecomesReadOnly) {
+  UseFaultyFiles();
+  ASSERT_TRUE(Open().Start());
+  SetMany(0, 4, kMiB);
+  ASSERT_TRUE(AllBacked());
+  Fail(FileCall::kWrite, EROFS);
+  SetMany(4, 20, kMiB);
+  EXPECT_EQ(refused_, 0);
+  EXPECT_TRUE(Eventually([](const Stats& stats) { return stats.disk.files.io_errors > 0; }));
+  EXPECT_EQ(CountRight(0, 20, kMiB), 20);
+  EXPECT_GT(cache_->stats().disk.failed_moves, 0U);
+  Heal();
+  EXPECT_TRUE(Eventually([](const Stats& stats) { return stats.disk.bytes == 20 * kMiB; }));
+}
+
+TEST_F(CacheFaults, AFolderThatIsRemovedUnderUs) {
+  ASSERT_TRUE(Open().Start());
+  SetMany(0, 30, kMiB);
+  ASSERT_TRUE(AllBacked());
+  std::filesystem::remove_all(options_.disk_dir);
+  ASSERT_TRUE(Eventually([](const Stats& stats) { return !stats.disk.files.trouble.empty(); }));
+  EXPECT_THAT(cache_->stats().disk.files.trouble, HasSubstr("has gone"));
+  // The files are still open: what is in them can be read, nothing is added.
+  EXPECT_EQ(CountRight(0, 30, kMiB), 30);
+  const Bytes on_disk = cache_->stats().disk.bytes;
+  SetMany(30, 34, kMiB);
+  CountRight(0, 34, kMiB);
+  EXPECT_LE(cache_->stats().disk.bytes, on_disk);
+  cache_.reset();
+  Open();
+  EXPECT_EQ(cache_->size(), 0U);
+}
+
+// --- reading ---
+
+TEST_F(CacheFaults, AReadErrorIsAnErrorAndPasses) {
+  UseFaultyFiles();
+  ASSERT_TRUE(Open().Start());
+  ASSERT_TRUE(Set("a", Bulk("a", kMiB)));
+  ASSERT_TRUE(AllBacked());
+  cache_.reset();
+  Open();
+  ASSERT_TRUE(Eventually([](const Stats& stats) { return !stats.loading; }));
+  Fail(FileCall::kRead, EIO);
+  const auto got = cache_->Get("a");
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, Code::kUnavailable);
+  EXPECT_THAT(got.error().message, HasSubstr("blobs"));
+  const Stats stats = cache_->stats();
+  EXPECT_EQ(stats.disk.files.io_errors, 1U);
+  EXPECT_EQ(stats.moves.fetches_failed, 1U);
+  EXPECT_EQ(stats.entries, 1U) << "an error may pass: nothing is forgotten";
+  EXPECT_THAT(cache_->Explain("a"), HasSubstr("disk"));
+  Heal();
+  EXPECT_EQ(Get("a"), Bulk("a", kMiB));
+}
+
+TEST_F(CacheFaults, ADamagedBlobIsAMiss) {
+  ASSERT_TRUE(Open().Start());
+  for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(Set(key, Bulk(key, 100'000)));
+  ASSERT_TRUE(AllBacked());
+  cache_.reset();
+  {
+    std::fstream blobs(std::filesystem::path(options_.disk_dir) / "blobs",
+                       std::ios::in | std::ios::out | std::ios::binary);
+    std::stringstream all;
+    all << blobs.rdbuf();
+    const std::string b = Bulk("b", 100'000);
+    const std::size_t at = all.str().find(b.substr(0, 64));
+    ASSERT_NE(at, std::string::npos);
+    blobs.seekp(static_cast<std::streamoff>(at + 77'777));
+    blobs.put(static_cast<char>(b[77'777] ^ 4));
+  }
+  TakeTold();
+  Open();
+  EXPECT_EQ(Get("a"), Bulk("a", 100'000));
+  EXPECT_EQ(Get("b"), "(miss)");
+  EXPECT_EQ(Get("b"), "(miss)");
+  EXPECT_EQ(Get("c"), Bulk("c", 100'000));
+  const Stats stats = cache_->stats();
+  EXPECT_EQ(stats.disk.files.corrupt, 1U);
+  EXPECT_EQ(stats.moves.corrupt, 1U);
+  EXPECT_EQ(stats.left_by_reason[static_cast<std::size_t>(Reason::kCorrupt)], 1U);
+  EXPECT_GT(stats.disk.files.quarantined, 0U);
+  EXPECT_THAT(cache_->Explain("b"), HasSubstr("damaged"));
+  ASSERT_TRUE(Set("b", Bulk("b", 100'000, 1)));
+  EXPECT_EQ(Get("b"), Bulk("b", 100'000, 1));
+}
+
+// --- sizes ---
+
+TEST_F(CacheFaults, ALowerTierMayBeTheSmaller) {
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  options_.host_capacity = 2 * kMiB;
+  options_.disk_capacity = 4 * kMiB;
+  ASSERT_TRUE(Open().Start());
+  spdlog::set_default_logger(before);
+  EXPECT_THAT(log.str(), AllOf(HasSubstr("host tier"), HasSubstr("disk tier"),
+                               HasSubstr("smaller than the device tier")));
+  SetMany(0, 24, 512 * kKiB);
+  EXPECT_EQ(refused_, 0);
+  EXPECT_GE(CountRight(0, 24, 512 * kKiB), 14) << "the device alone has room for 16";
+}
+
+TEST_F(CacheFaults, WhatIsLargerThanATierGoesToOneThatFits) {
+  options_.capacity = kMiB;
+  ASSERT_TRUE(Open().Start());
+  ASSERT_TRUE(Set("host", Bulk("host", 4 * kMiB)));
+  EXPECT_THAT(cache_->Explain("host"), HasSubstr("in the host"));
+  ASSERT_TRUE(Eventually([](const Stats& stats) { return !stats.loading; }));
+  ASSERT_TRUE(Set("disk", Bulk("disk", 20 * kMiB)));
+  EXPECT_THAT(cache_->Explain("disk"), HasSubstr("in the disk tier"));
+  EXPECT_EQ(Get("disk"), Bulk("disk", 20 * kMiB));
+  EXPECT_EQ(Get("host"), Bulk("host", 4 * kMiB));
+  const Status refused = Set("none", Bulk("none", 65 * kMiB));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kTooLarge);
+}
+
+// --- what a kill leaves ---
+
+// What a write had replaced or erased was gone from the journal only a moment
+// after it was answered: a kill in between brought it back.
+TEST_F(CacheFaults, WhatWasReplacedOrErasedDoesNotComeBackAfterAKill) {
+  ASSERT_TRUE(Open().Start());
+  for (const char* key : {"erased", "replaced", "leased", "stays"}) {
+    ASSERT_TRUE(Set(key, Bulk(key, 100'000)));
+  }
+  ASSERT_TRUE(AllBacked());
+  cache_->Stop();  // So that nothing is copied down any more.
+  const auto lease = cache_->Get("leased");
+  EXPECT_TRUE(cache_->Erase("erased"));
+  ASSERT_TRUE(Set("replaced", Bulk("replaced", 100'000, 1)));
+  EXPECT_TRUE(cache_->Erase("leased"));
+  // The files as they are at this moment.
+  const std::filesystem::path killed = scratch_ / "killed";
+  std::filesystem::copy(options_.disk_dir, killed);
+  std::filesystem::permissions(killed, std::filesystem::perms::owner_all);
+  EXPECT_EQ((*lease)->text(), Bulk("leased", 100'000));
+  cache_.reset();
+  options_.disk_dir = killed.string();
+  Open();
+  EXPECT_EQ(Get("stays"), Bulk("stays", 100'000));
+  for (const char* key : {"erased", "replaced", "leased"}) EXPECT_EQ(Get(key), "(miss)") << key;
+}
+
+TEST_F(CacheFaults, WhatIsErasedWhileTheDiskIsBeingReadStaysErased) {
+  auto files = std::make_shared<FaultyFiles>(RealFiles());
+  std::atomic<bool> hung{false};
+  const std::thread::id self = std::this_thread::get_id();
+  files->SetScript([&hung, self](FileCall call, std::uint64_t, int) {
+    if (call == FileCall::kRead && std::this_thread::get_id() != self) hung.wait(true);
+    return 0;
+  });
+  seams_.files = files;
+  ASSERT_TRUE(Open().Start());
+  for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(Set(key, Bulk(key, 100'000)));
+  ASSERT_TRUE(AllBacked());
+  cache_.reset();
+  hung = true;
+  Open();
+  EXPECT_FALSE(cache_->Erase("a")) << "it waits, but not for ever";
+  ASSERT_TRUE(Set("b", Bulk("b", 1000, 1)));
+  cache_->Erase("b");
+  EXPECT_TRUE(cache_->stats().loading);
+  hung = false;
+  hung.notify_all();
+  EXPECT_EQ(Get("a"), "(miss)");
+  EXPECT_EQ(Get("b"), "(miss)");
+  EXPECT_EQ(Get("c"), Bulk("c", 100'000));
+}
+
+// --- opening ---
+
+TEST_F(CacheFaults, AFolderOpenToOthersIsRefused) {
+  std::filesystem::create_directory(options_.disk_dir);
+  ASSERT_EQ(::chmod(options_.disk_dir.c_str(), 0755), 0);
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr(options_.disk_dir), HasSubstr("0755"), HasSubstr("0700")));
+}
+
+TEST_F(CacheFaults, SomebodyElsesFolderIsRefused) {
+  std::filesystem::create_directory(options_.disk_dir);
+  ASSERT_EQ(::chmod(options_.disk_dir.c_str(), 0700), 0);
+  if (::chown(options_.disk_dir.c_str(), 65534, 65534) != 0) GTEST_SKIP() << "chown is refused";
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr(options_.disk_dir), HasSubstr("65534")));
+}
+
+TEST_F(CacheFaults, AFolderWithoutAParentIsRefused) {
+  options_.disk_dir = (scratch_ / "not" / "there").string();
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr(options_.disk_dir), HasSubstr("No such file")));
+}
+
+TEST_F(CacheFaults, ANewerFormatIsRefusedAndLeftAlone) {
+  ASSERT_TRUE(Open().Start());
+  ASSERT_TRUE(Set("a", Bulk("a", 100'000)));
+  ASSERT_TRUE(AllBacked());
+  cache_.reset();
+  const auto write_version = [&](char version) {
+    std::fstream journal(std::filesystem::path(options_.disk_dir) / "journal-1",
+                         std::ios::in | std::ios::out | std::ios::binary);
+    journal.seekp(8);  // Behind the magic number.
+    journal.put(version);
+  };
+  write_version(2);
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr("journal-1"), HasSubstr("newer")));
+  write_version(1);
+  Open();
+  EXPECT_EQ(Get("a"), Bulk("a", 100'000));
+}
+
+}  // namespace
+}  // namespace spillway
