@@ -303,14 +303,14 @@ void Behind(const Settings& settings, Report* report) {
       Work(front, settings.quick ? 0.5 : 2, static_cast<std::uint64_t>(round) * 97, kKeys, &words);
       rates[front == &with ? 1 : 0] = static_cast<double>(front->operations) / front->busy;
       if (front != &with) continue;
-      const Stats stats = front->cache->stats();
-      Bytes idle = 0;
+      double idle = 0;
+      double backed = 0;
       front->cache->ForEach([&](const Cache::EntryInfo& info) {
-        idle += info.idle > std::chrono::seconds(1) ? info.bytes : 0;
+        if (info.idle <= std::chrono::seconds(1)) return;
+        idle += static_cast<double>(info.bytes);
+        backed += info.backed || info.tier != "device" ? static_cast<double>(info.bytes) : 0;
       });
-      // Backed bytes that are not idle flatter nobody: idle ones are fewer.
-      const double backed = static_cast<double>(std::min(stats.device.backed, idle));
-      if (idle > 0) least_backed = std::min(least_backed, backed / static_cast<double>(idle));
+      if (idle > 0) least_backed = std::min(least_backed, backed / idle);
     }
     ratios.push_back(rates[1] / rates[0]);
   }

@@ -209,6 +209,8 @@ class SPILLWAY_API Cache {
     Duration idle{};
     std::uint64_t leases = 0;
     bool offloaded = false;
+    std::string_view tier;  // The uppermost it is in: "device".
+    bool backed = false;    // There is a copy below that one.
   };
   void ForEach(const std::function<void(const EntryInfo&)>& visit) const;
 

@@ -344,6 +344,14 @@ void Core::ForEach(const std::function<void(const Cache::EntryInfo&)>& visit) {
     info.idle = now - TimePoint(Duration(slot.last_use.load(std::memory_order_relaxed)));
     info.leases = LeaseWord::LeasesOf(word) - 1;
     info.offloaded = std::atomic_ref(slots.record(id).offloaded).load(std::memory_order_relaxed);
+    const TierMask copies =
+        std::atomic_ref(slots.record(id).copies).load(std::memory_order_relaxed);
+    for (const TierId tier : kTierIds) {
+      if (!Has(copies, tier)) continue;
+      info.tier = spillway::Name(tier);
+      info.backed = (copies & BelowMask(tier)) != 0;
+      break;
+    }
     visit(info);
     Release(&slot);
   }

@@ -107,7 +107,9 @@ struct Record {
   // Live entries that continue this one and have a copy in that tier.
   std::array<std::uint32_t, kTiers> children{};
   RankMarks marks = 0;     // Rankings' (FactReader::Marks).
-  TierMask copies = 0;     // Where it is, verified. 0 until committed.
+  // Where it is, verified. 0 until committed. While it is visible written through
+  // atomic_ref.
+  TierMask copies = 0;
   bool offloaded = false;  // Preset seed's mark. Read and written through atomic_ref.
 
   bool parent_declared() const { return parent_generation != 0; }

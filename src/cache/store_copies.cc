@@ -1,7 +1,7 @@
 // The store's copies: where an entry is, and what each place gives back.
 #include <algorithm>
+#include <atomic>
 #include <cassert>
-#include <utility>
 
 #include "base/mutant.h"
 #include "cache/store.h"
@@ -133,7 +133,8 @@ void Store::GiveBack(std::uint32_t id, TierId tier, std::byte* block) {
 // come from below is so from the start.
 void Store::SetCopies(std::uint32_t id, TierMask after) {
   Record& record = slots_->record(id);
-  const TierMask before = std::exchange(record.copies, after);
+  // ForEach looks at it from anywhere.
+  const TierMask before = std::atomic_ref(record.copies).exchange(after, std::memory_order_relaxed);
   const Bytes size = slots_->slot(id).size;
   for (const TierId tier : {TierId::kDevice, TierId::kHost}) {
     const bool was = Has(before, tier) && (before & BelowMask(tier)) != 0;
