@@ -196,6 +196,20 @@ TEST_F(CacheFaults, AReadErrorIsAnErrorAndPasses) {
   EXPECT_EQ(Get("a"), Bulk("a", kMiB));
 }
 
+// Values lent for one read each were given back only between Start and Stop:
+// after some of them no cold key could be read any more.
+TEST_F(CacheFaults, ManyColdReadsWithoutStart) {
+  options_.host_capacity = kMiB;
+  options_.capacity = kMiB;
+  options_.disk_capacity = 256 * kMiB;
+  ASSERT_TRUE(Open().Start());
+  SetMany(0, 50, 2 * kMiB);
+  EXPECT_EQ(refused_, 0);
+  cache_->Stop();
+  EXPECT_EQ(CountRight(0, 50, 2 * kMiB), 50);
+  EXPECT_LE(cache_->stats().moves.passing_bytes, 64 * kMiB);
+}
+
 TEST_F(CacheFaults, ADamagedBlobIsAMiss) {
   ASSERT_TRUE(Open().Start());
   for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(Set(key, Bulk(key, 100'000)));

@@ -60,6 +60,7 @@ TEST_F(TiersTest, ADeviceInEmergencyTakesNothingAndTheHostAll) {
 }
 
 TEST_F(TiersTest, WithEveryTierInEmergencySetsAreRefused) {
+  options_.write_behind_after.reset();  // A copy below would be no pressure.
   ASSERT_TRUE(Open().Start());
   ASSERT_TRUE(Set("a", Bulk("a", kMiB)));
   device_pressure_->Set(0.97);

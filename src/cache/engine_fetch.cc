@@ -161,8 +161,10 @@ Status Engine::BringUp(std::uint32_t slot, Priority priority, TimePoint now) {
   if (!placed && get) {
     const TierId id = Has(store_->tiers(), TierId::kHost) ? TierId::kHost : TierId::kDevice;
     const Bytes share = Has(store_->tiers(), id) ? store_->capacity(id) / kPassingShare : 0;
-    if (store_->passing_bytes() > 0 &&
-        store_->passing_bytes() + size > std::max(kPassingMin, share)) {
+    const Bytes most = std::max(kPassingMin, share);
+    // Nobody may have looked for a while, and what was lent be nobody's any more.
+    if (store_->passing_bytes() + size > most) FreePassing(now);
+    if (store_->passing_bytes() > 0 && store_->passing_bytes() + size > most) {
       return Error{
           Code::kBusy,
           fmt::format("get '{}': {} bytes are lent from outside the tiers already, and no "
