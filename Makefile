@@ -6,6 +6,7 @@ PREFIX ?= /usr/local
 FOR ?=
 SEEDS ?= 2000
 EVENTS ?= 20000
+N ?= 1000
 
 MAKEFLAGS += --no-print-directory
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
@@ -15,7 +16,7 @@ bootstrap = @tools/bootstrap.sh $(1)
 build     = @tools/build.sh $(1)
 check     = @python3 tools/check.py $(1)
 
-.PHONY: all run test bench lint san coverage sim ci-long install format clean help
+.PHONY: all run test bench lint san coverage sim kill-loop ci-long install format clean help
 .DEFAULT_GOAL := all
 
 all: ## Build the program and the libraries (the default)
@@ -52,6 +53,11 @@ sim: ## The long simulation: SEEDS=2000 EVENTS=20000
 	$(call bootstrap,test)
 	$(call build,release spillway_sim)
 	@build/release/tests/spillway_sim --seeds $(SEEDS) --events $(EVENTS)
+
+kill-loop: ## Kills a cache under load N=1000 times and verifies what it left
+	$(call bootstrap,test)
+	$(call build,release kill_loop)
+	@build/release/tests/kill_loop --kills $(N)
 
 ci-long: ## Everything: tests, all sanitizers, lint, coverage, long simulation, bench
 	$(call bootstrap,test)
