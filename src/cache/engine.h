@@ -218,6 +218,7 @@ class Engine {
   void ReleaseLanding(const Move& transfer);
   void FinishDown(Move& transfer, TimePoint now);
   void FinishScrub(Move& transfer, TimePoint now);
+  void FetchAgain(Move& transfer, TimePoint now);
   // A copy is not what it was sealed as.
   void Condemn(TierState& tier, std::uint32_t slot, TimePoint now);
   // One copy leaves its tier; the entry stays. False: it is being read or moved.

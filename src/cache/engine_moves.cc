@@ -288,7 +288,7 @@ void Engine::Finish(std::unique_ptr<Move> transfer, TimePoint now) {
   }
   if (!live) {
     ReleaseLanding(*transfer);
-    Answer(std::exchange(transfer->waiters, nullptr), kNoSlot, {});
+    FetchAgain(*transfer, now);
   } else if (transfer->to == transfer->from) {
     FinishScrub(*transfer, now);
   } else if (transfer->to > transfer->from) {
@@ -325,7 +325,9 @@ void Engine::FinishDown(Move& transfer, TimePoint now) {
   Reline(slot, before);
   const bool expired = transfer.reason == Reason::kExpired;
   const Why gone{expired ? Action::kExpire : Action::kDemote, transfer.reason, transfer.order};
-  if (transfer.then_drop && Drop(from, slot, gone, now)) return;
+  // Who continues it here leaves first; then it can, being backed now.
+  const bool leaf = store_->slots().record(slot).children[IndexOf(from.id)] == 0;
+  if (transfer.then_drop && leaf && Drop(from, slot, gone, now)) return;
   Log(slot, from.id, {Action::kBack, transfer.reason, transfer.order}, now);
 }
 
@@ -349,7 +351,12 @@ void Engine::FinishScrub(Move& transfer, TimePoint now) {
   if (!transfer.status && transfer.status.error().code == Code::kCorrupt) {
     Condemn(state(TierId::kDisk), slot, now);
   }
-  // Somebody may have asked for it meanwhile.
+  FetchAgain(transfer, now);  // Somebody may have asked for it meanwhile.
+}
+
+// What they waited for has gone, or was not brought up. Their key may have been
+// set anew: that is not a miss.
+void Engine::FetchAgain(Move& transfer, TimePoint now) {
   while (transfer.waiters != nullptr) {
     Waiter* const waiter = std::exchange(transfer.waiters, transfer.waiters->next);
     Fetch(waiter, now);

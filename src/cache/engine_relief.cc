@@ -102,6 +102,15 @@ Engine::Progress Engine::Choose(TierState& tier, const Stage& stage, Level ranke
       // The movers have enough to do; the next sample goes on from here.
       if (down == Going::kFull) return Progress::kDone;
       if (down == Going::kNowhere) continue;
+    } else if (store_->slots().record(id->slot).copies != MaskOf(tier.id)) {
+      // It is above, too, and stays there: only this copy goes.
+      if (!Drop(tier, id->slot, {Action::kDrop, why.reason, why.order}, now)) {
+        put_back_.push_back(*id);
+        continue;
+      }
+    } else if (!single() && store_->slots().record(id->slot).has_children()) {
+      put_back_.push_back(*id);  // They are above; without it they would be of no use.
+      continue;
     } else if (TakeUnlessLeased(id->slot)) {
       chosen_.push_back(id->slot);
       going += store_->slots().slot(id->slot).size;
