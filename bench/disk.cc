@@ -175,7 +175,7 @@ class OurLoop {
             const Source source(memories[static_cast<std::size_t>(thread)].Of(i), facts.size);
             const auto id = store_->Allocate(facts);
             if (!id) Stop(id.error().message);
-            const Status status = store_->Write(*id, facts, Seal::Of(source), source, nullptr);
+            const Status status = store_->Write(*id, facts, Seal(), source, nullptr);
             if (!status) Stop(status.error().message);
             blobs.emplace_back(*id, std::move(facts));
           }

@@ -37,10 +37,10 @@ Status ToMemory(const Ways& ways, Move* transfer) {
 
 Status ToDisk(const Ways& ways, Move* transfer) {
   const Source source(transfer->source, transfer->bytes);
-  if (!transfer->seal) transfer->seal = Seal::Of(source);
+  if (!transfer->seal) transfer->seal.emplace();  // Made on the way.
   const BlobId blob = transfer->landing.blob;
   const Status written =
-      ways.disk->Write(blob, transfer->facts, *transfer->seal, source, &transfer->cancelled);
+      ways.disk->Write(blob, transfer->facts, &*transfer->seal, source, &transfer->cancelled);
   if (!written || !transfer->read_back) return written;
   Status verified = ways.disk->Read(blob, transfer->facts, nullptr, nullptr, &transfer->cancelled);
   if (!verified && verified.error().code == Code::kCorrupt) {

@@ -337,8 +337,8 @@ Status Core::Fill(std::uint32_t reservation, const Source& source) {
     facts = store.BlobFactsOf(reservation);
     blob = store.BelowOf(reservation).blob;
   });
-  const Seal seal = Seal::Of(source);
-  Status written = store.disk()->Write(blob, facts, seal, source, nullptr);
+  Seal seal;  // Made on the way.
+  Status written = store.disk()->Write(blob, facts, &seal, source, nullptr);
   RunOn(*strand_, [&] {
     if (written) {
       store.BelowOf(reservation).seal = seal;

@@ -105,6 +105,18 @@ class World {
     Own("evicted");
     Reuse();
   }
+  // A copy changes places: the tenant stays, with all that was counted.
+  void Rework() {
+    const std::uint64_t tenant = tenant_;
+    if (!word_.TryEvict()) return;
+    Own("reworked");
+    Interleaver::AtNextPoint([this, tenant] {
+      owned_ = false;
+      visible_ = true;
+      tenant_ = tenant;
+    });
+    word_.Restore();
+  }
   void Erase() {
     visible_ = false;
     zombie_ = true;  // From the instant of the exchange; Kill says below if not.
@@ -274,6 +286,12 @@ struct Steps {
     world.EvictAndReuse();
     world.EvictAndReuse();
   }
+  static void Rework(W& world) { world.Rework(); }
+  static void ReworkThenErase(W& world) {
+    world.Rework();
+    world.Erase();
+    world.ReuseIfReaped();
+  }
   static void Erase(W& world) { world.Erase(); }
   static void EraseAndReuse(W& world) {
     world.Erase();
@@ -297,6 +315,9 @@ std::vector<Program<Word>> Programs() {
   return {
       {"get | evict", {S::GetRelease, S::Evict}},
       {"get | erase, reuse", {S::GetRelease, S::EraseAndReuse}},
+      {"get | get | rework", {S::GetRelease, S::GetRelease, S::Rework}},
+      {"get | undo | rework, erase", {S::GetRelease, S::GetUndo, S::ReworkThenErase}},
+      {"get | pin | rework", {S::GetRelease, S::PinRelease, S::Rework}},
       {"get | get | evict", {S::GetRelease, S::GetRelease, S::Evict}},
       {"get | get | erase, reuse", {S::GetRelease, S::GetRelease, S::EraseAndReuse}},
       {"get | get | get | erase", {S::GetRelease, S::GetRelease, S::GetRelease, S::Erase}},

@@ -85,8 +85,14 @@ class BlobStore {
   // the next sync on a power cut. `cancelled` is looked at between pieces; then
   // the answer is Cancelled. After any error nothing is published, and the id
   // is as before: free it or write again. NoMemory: the file system is full.
-  virtual Status Write(BlobId id, const BlobFacts& facts, const Seal& seal, const Source& source,
+  // `seal` has the checksums of the source, or none: then they are made on the
+  // way, while other pieces are being written.
+  virtual Status Write(BlobId id, const BlobFacts& facts, Seal* seal, const Source& source,
                        const std::atomic<bool>* cancelled) = 0;
+  Status Write(BlobId id, const BlobFacts& facts, Seal seal, const Source& source,
+               const std::atomic<bool>* cancelled) {
+    return Write(id, facts, &seal, source, cancelled);
+  }
   // Reads all of it into `to` (at least facts.size bytes) and verifies key,
   // generation, size and every piece. kCorrupt: it is not that blob. `seal`,
   // if given, gets its checksums. `to` null: only verifies.

@@ -74,7 +74,8 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   void Free(BlobId id) override;
   void Quarantine(BlobId id) override;
   void Revoke(BlobId id) override;
-  Status Write(BlobId id, const BlobFacts& facts, const Seal& seal, const Source& source,
+  using BlobStore::Write;
+  Status Write(BlobId id, const BlobFacts& facts, Seal* seal, const Source& source,
                const std::atomic<bool>* cancelled) override;
   Status Read(BlobId id, const BlobFacts& expected, std::byte* to, Seal* seal,
               const std::atomic<bool>* cancelled) override;
@@ -150,7 +151,7 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   // disk_transfer.cc
   Result<Entry> EntryOf(BlobId id) const;
   Status Back(const Extent& extent);
-  Status WriteBytes(const Entry& entry, const BlobFacts& facts, const Seal& seal,
+  Status WriteBytes(const Entry& entry, const BlobFacts& facts, Seal* seal,
                     const Source& source, const std::atomic<bool>* cancelled, Hash128* header);
   Status Verify(const Entry& entry, const BlobFacts& expected, std::byte* to, Seal* seal,
                 const std::atomic<bool>* cancelled);

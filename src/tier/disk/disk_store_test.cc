@@ -383,6 +383,30 @@ TEST_F(DiskStoreTest, CancelledWritesAndReadsLeaveAllAsItWas) {
   EXPECT_EQ(store_->stats().corrupt, 0U);
 }
 
+TEST_F(DiskStoreTest, ASealIsMadeOnTheWay) {
+  Reopen();
+  for (const Bytes bytes : {Bytes{0}, Bytes{1}, Bytes{4096}, 3 * kMiB, 3 * kMiB + 17}) {
+    const BlobFacts facts = FactsOf("made", bytes);
+    const std::vector<std::byte> value = ValueOf(facts);
+    // In odd fragments, too, which go through a buffer.
+    const Bytes cut = bytes / 3;
+    const Source source(
+        std::vector<Fragment>{{value.data(), cut}, {value.data() + cut, bytes - cut}});
+    const auto id = store_->Allocate(facts);
+    ASSERT_TRUE(id);
+    Seal made;
+    ASSERT_TRUE(store_->Write(*id, facts, &made, source, nullptr));
+    EXPECT_EQ(made, Seal::Of(source));
+    Seal read;
+    std::vector<std::byte> back(bytes + 1);
+    ASSERT_TRUE(store_->Read(*id, facts, back.data(), &read, nullptr));
+    EXPECT_EQ(read, made);
+    back.pop_back();
+    EXPECT_EQ(back, value);
+    store_->Free(*id);
+  }
+}
+
 TEST_F(DiskStoreTest, WhatIsNotWhatWasAllocatedIsRefused) {
   Reopen();
   const BlobFacts facts = FactsOf("a", 100);
@@ -397,7 +421,7 @@ TEST_F(DiskStoreTest, WhatIsNotWhatWasAllocatedIsRefused) {
   };
   EXPECT_EQ(code_of(FactsOf("a", 99), seal, source), Code::kInvalidArgument);
   EXPECT_EQ(code_of(facts, seal, Source(value.data(), 99)), Code::kInvalidArgument);
-  EXPECT_EQ(code_of(facts, Seal(), source), Code::kInvalidArgument);
+  EXPECT_EQ(code_of(facts, Seal(std::vector<Hash128>(2)), source), Code::kInvalidArgument);
   BlobFacts longer = facts;
   longer.meta = std::string(5000, 'm');
   EXPECT_EQ(code_of(longer, seal, source), Code::kInvalidArgument);

@@ -74,13 +74,16 @@ Status DiskStore::Back(const Extent& extent) {
   return {};
 }
 
-Status DiskStore::WriteBytes(const Entry& entry, const BlobFacts& facts, const Seal& seal,
+Status DiskStore::WriteBytes(const Entry& entry, const BlobFacts& facts, Seal* seal,
                              const Source& source, const std::atomic<bool>* cancelled,
                              Hash128* header) {
   AlignedBuffer head(HeaderBytes(facts));
-  *header = EncodeHeader({opening_.store, entry.extent.at, facts, seal}, head.span());
+  const auto encode = [&](const std::vector<Hash128>& pieces) {
+    *seal = Seal(pieces);
+    *header = EncodeHeader({opening_.store, entry.extent.at, facts, *seal}, head.span());
+  };
   WriteTransfer transfer(opening_.data.get(), entry.extent, head.span(), facts.size, source,
-                         &buffers_, cancelled);
+                         std::vector<Hash128>(seal->pieces()), encode, &buffers_, cancelled);
   files_->Run(transfer);
   counters_.written += transfer.moved();
   if (transfer.error() == Transfer::kCutShort) return FileError(EIO, "write to");
@@ -89,12 +92,13 @@ Status DiskStore::WriteBytes(const Entry& entry, const BlobFacts& facts, const S
   return {};
 }
 
-Status DiskStore::Write(BlobId id, const BlobFacts& facts, const Seal& seal, const Source& source,
+Status DiskStore::Write(BlobId id, const BlobFacts& facts, Seal* seal, const Source& source,
                         const std::atomic<bool>* cancelled) {
   const Result<Entry> entry = EntryOf(id);
   if (!entry) return entry.error();
   if (entry->state != State::kAllocated || entry->size != facts.size ||
-      source.bytes() != facts.size || seal.pieces().size() != Seal::PiecesIn(facts.size) ||
+      source.bytes() != facts.size ||
+      (!seal->pieces().empty() && seal->pieces().size() != Seal::PiecesIn(facts.size)) ||
       HeaderBytes(facts) + PagesUp(facts.size) != entry->extent.bytes) {
     return Error{Code::kInvalidArgument,
                  "disk: the blob is not the one its place was allocated for"};

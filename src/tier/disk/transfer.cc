@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 namespace spillway {
 
@@ -19,24 +20,32 @@ Transfer::Transfer(int file, const Extent& extent, std::span<std::byte> header, 
 }
 
 bool Transfer::Next(Io* io) {
-  if (error_ != 0 || is_cancelled_ || next_ > Seal::PiecesIn(size_)) return false;
+  const std::uint64_t pieces = Seal::PiecesIn(size_);
+  if (error_ != 0 || is_cancelled_ || next_ > pieces) return false;
   if (cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed)) {
     is_cancelled_ = true;
     return false;
   }
-  *io = {file_, extent_.at, header_.data(), header_.size(), write_, next_};
-  if (next_++ == 0) return true;
+  const std::uint64_t tag = write_ ? (next_ + 1) % (pieces + 1) : next_;
+  ++next_;
+  *io = {file_, extent_.at, header_.data(), header_.size(), write_, tag};
+  if (tag == 0) {
+    Heading();
+    return true;
+  }
 
   const Bytes at = (io->tag - 1) * Seal::kPieceBytes;
   const Bytes bytes = std::min(Seal::kPieceBytes, size_ - at);
   io->at = extent_.at + header_.size() + at;
   io->bytes = PagesUp(bytes);
   io->data = Direct(at, bytes, io->bytes);
-  if (io->data != nullptr) return true;
-  AlignedBuffer buffer = buffers_->Take();
-  io->data = buffer.data();
-  if (write_) Fill(at, bytes, {io->data, io->bytes});
-  borrowed_.push_back({io->tag, std::move(buffer)});
+  if (io->data == nullptr) {
+    AlignedBuffer buffer = buffers_->Take();
+    io->data = buffer.data();
+    if (write_) Fill(at, bytes, {io->data, io->bytes});
+    borrowed_.push_back({io->tag, std::move(buffer)});
+  }
+  if (write_) Leaving(tag - 1, io->data, bytes);
   return true;
 }
 
@@ -58,10 +67,17 @@ void Transfer::Done(const Io& io, std::int64_t result) {
 }
 
 WriteTransfer::WriteTransfer(int file, const Extent& extent, std::span<std::byte> header,
-                             Bytes size, const Source& source, BufferPool* buffers,
-                             const std::atomic<bool>* cancelled)
+                             Bytes size, const Source& source, const std::vector<Hash128>& given,
+                             Encode encode, BufferPool* buffers, const std::atomic<bool>* cancelled)
     : Transfer(file, extent, header, size, true, buffers, cancelled),
-      fragments_(source.fragments()) {}
+      fragments_(source.fragments()),
+      encode_(std::move(encode)),
+      makes_pieces_(given.empty()),
+      pieces_(given.empty() ? std::vector<Hash128>(Seal::PiecesIn(size)) : given) {}
+
+void WriteTransfer::Leaving(std::size_t piece, const std::byte* data, Bytes bytes) {
+  if (makes_pieces_) pieces_[piece] = Hash128Of(data, bytes);
+}
 
 void WriteTransfer::Seek(Bytes at) {
   while (at >= fragment_at_ + fragments_[fragment_].bytes) {

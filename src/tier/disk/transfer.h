@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,10 @@ class Transfer : public IoFeed {
   Transfer(int file, const Extent& extent, std::span<std::byte> header, Bytes size, bool write,
            BufferPool* buffers, const std::atomic<bool>* cancelled);
 
+  // Called before the header travels; when writing, that is after all pieces.
+  virtual void Heading() {}
+  // A piece is about to be written from `data`.
+  virtual void Leaving(std::size_t piece, const std::byte* data, Bytes bytes) = 0;
   // Where the value's bytes [at, at + bytes) may be moved from or to, `padded`
   // being the whole pages they take; null: through a buffer.
   virtual std::byte* Direct(Bytes at, Bytes bytes, Bytes padded) = 0;
@@ -56,7 +61,9 @@ class Transfer : public IoFeed {
   BufferPool* const buffers_;
   const std::atomic<bool>* const cancelled_;
 
-  std::uint64_t next_ = 0;  // 0: the header; i: piece i - 1.
+  // Of all that travels. Tags: 0 the header, i piece i - 1. Writing ends with the
+  // header, so that what it says of the pieces can be found out on the way.
+  std::uint64_t next_ = 0;
   std::vector<Borrowed> borrowed_;
   Bytes moved_ = 0;
   int error_ = 0;
@@ -65,10 +72,16 @@ class Transfer : public IoFeed {
 
 class WriteTransfer final : public Transfer {
  public:
+  // `encode` writes the header, when the checksums of all pieces are known:
+  // `given`, or, if those are none, the ones it is called with.
+  using Encode = std::function<void(const std::vector<Hash128>& pieces)>;
   WriteTransfer(int file, const Extent& extent, std::span<std::byte> header, Bytes size,
-                const Source& source, BufferPool* buffers, const std::atomic<bool>* cancelled);
+                const Source& source, const std::vector<Hash128>& given, Encode encode,
+                BufferPool* buffers, const std::atomic<bool>* cancelled);
 
  private:
+  void Heading() override { encode_(pieces_); }
+  void Leaving(std::size_t piece, const std::byte* data, Bytes bytes) override;
   std::byte* Direct(Bytes at, Bytes bytes, Bytes padded) override;
   void Fill(Bytes at, Bytes bytes, std::span<std::byte> buffer) override;
   void Arrived(std::size_t, Bytes, Bytes, std::span<const std::byte>) override {}
@@ -76,6 +89,9 @@ class WriteTransfer final : public Transfer {
   void Seek(Bytes at);
 
   const FragmentList<Fragment> fragments_;
+  const Encode encode_;
+  const bool makes_pieces_;
+  std::vector<Hash128> pieces_;
   std::size_t fragment_ = 0;
   Bytes fragment_at_ = 0;  // Where in the value it begins.
 };
@@ -94,6 +110,7 @@ class ReadTransfer final : public Transfer {
  private:
   std::byte* Direct(Bytes at, Bytes bytes, Bytes padded) override;
   void Fill(Bytes, Bytes, std::span<std::byte>) override {}
+  void Leaving(std::size_t, const std::byte*, Bytes) override {}
   void Arrived(std::size_t piece, Bytes at, Bytes bytes,
                std::span<const std::byte> padded) override;
 
