@@ -300,6 +300,7 @@ void Engine::Adopt(std::vector<BlobStore::Found> found, bool done, TimePoint now
     Waiter* const waiter = std::exchange(waiters, waiters->next);
     Fetch(waiter, now);
   }
+  if (parked_ != nullptr) WakeParked(now, false);
 }
 
 }  // namespace spillway

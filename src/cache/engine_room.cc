@@ -106,6 +106,8 @@ Result<std::uint32_t> Engine::PlaceSomewhere(const NewEntry& entry, TimePoint no
       // Straight to disk only what memory can't take at all, or not soon.
       if (*later) break;
       if (store_->disk()->health() != BlobStore::Health::kGood) {
+        // One that is still being read in takes it then.
+        *later = loading_ && entry.bytes <= store_->capacity(tier->id);
         no(*tier, store_->disk()->why());
         continue;
       }
