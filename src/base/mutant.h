@@ -62,8 +62,13 @@ enum class Mutant : std::uint8_t {
   // 10: determinism
   kOrderByAddress,   // Ties are broken by something that differs per run.
   kGenerationsGoOn,  // Generations are numbered across caches.
+
+  // Several tiers, for tests/tiersim.
+  kTornMoveCommitted,  // What has arrived is not verified.
   kCount
 };
+// Those before it show with a single tier, too.
+inline constexpr Mutant kFirstTierMutant = Mutant::kTornMoveCommitted;
 
 #if defined(SPILLWAY_MUTANTS)
 inline Mutant& ActiveMutant() {

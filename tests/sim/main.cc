@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   std::vector<Mutant> mutants;
-  for (int i = 1; i < static_cast<int>(Mutant::kCount); ++i) {
+  for (int i = 1; i < static_cast<int>(kFirstTierMutant); ++i) {
     const auto one = static_cast<Mutant>(i);
     if (list) fmt::print("{:22} breaks line {}\n", sim::Name(one), InvariantOf(one));
     if (mutant == "all" || mutant == sim::Name(one)) mutants.push_back(one);

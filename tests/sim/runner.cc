@@ -63,8 +63,8 @@ void Report(Shared* shared, std::uint64_t seed, std::uint64_t event, int invaria
 
 class Worker {
  public:
-  Worker(const RunOptions& options, Shared* shared, unsigned job)
-      : options_(options), shared_(shared), job_(job) {}
+  Worker(const RunOptions& options, const Live& live, Shared* shared, unsigned job)
+      : options_(options), live_(live), shared_(shared), job_(job) {}
 
   void Loop() {
     ActiveMutant() = options_.mutant;
@@ -81,28 +81,20 @@ class Worker {
   }
 
  private:
-  bool RunWorld(std::uint64_t seed, Coverage* coverage, World::Outcome* outcome) {
+  bool RunWorld(std::uint64_t seed, Coverage* coverage, Outcome* outcome) {
     shared_->running[job_] = seed + 1;
     alarm(kPatienceSeconds);
-    World::Options options;
-    options.seed = seed;
-    options.events = options_.events;
-    options.coverage = coverage;
-    options.told = [&](const Verdict& verdict) {
+    *outcome = live_(seed, options_.events, coverage, [&](const Verdict& verdict) {
       Report(shared_, seed, verdict.event, verdict.invariant(), verdict.what());
-    };
-    auto world = std::make_unique<World>(options);
-    *outcome = world->Run();
+    });
     shared_->events += outcome->events;
     shared_->running[job_] = 0;
-    // Taking a broken world apart would only break more.
-    if (outcome->failed) (void)world.release();
     return !outcome->failed;
   }
 
   void Run(std::uint64_t at) {
     const std::uint64_t seed = options_.first + at;
-    World::Outcome outcome;
+    Outcome outcome;
     const bool ok = RunWorld(seed, &shared_->coverage[job_], &outcome);
     shared_->fingerprints()[at] = outcome.fingerprint;
     ++shared_->done;
@@ -115,7 +107,7 @@ class Worker {
   }
 
   void RunAgain() {
-    World::Outcome outcome;
+    Outcome outcome;
     if (!RunWorld(again_, nullptr, &outcome)) return;
     ++shared_->twice;
     if (outcome.fingerprint == shared_->fingerprints()[again_ - options_.first]) return;
@@ -125,13 +117,14 @@ class Worker {
   }
 
   const RunOptions& options_;
+  const Live& live_;
   Shared* const shared_;
   const unsigned job_;
   std::uint64_t again_ = 0;
   bool pending_ = false;
 };
 
-pid_t Start(const RunOptions& options, Shared* shared, unsigned job) {
+pid_t Start(const RunOptions& options, const Live& live, Shared* shared, unsigned job) {
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child != 0) return child;
@@ -139,7 +132,7 @@ pid_t Start(const RunOptions& options, Shared* shared, unsigned job) {
     const int nowhere = open("/dev/null", O_WRONLY);
     dup2(nowhere, STDERR_FILENO);
   }
-  Worker(options, shared, job).Loop();
+  Worker(options, live, shared, job).Loop();
   _exit(0);
 }
 
@@ -164,7 +157,7 @@ bool EndedWell(Shared* shared, pid_t worker, unsigned job) {
 
 }  // namespace
 
-RunResult RunSeeds(const RunOptions& options) {
+RunResult RunSeeds(const RunOptions& options, const Live& live) {
   const unsigned jobs = std::min<unsigned>(
       kJobsMax,
       options.jobs > 0 ? options.jobs : std::max(1U, std::thread::hardware_concurrency()));
@@ -174,12 +167,12 @@ RunResult RunSeeds(const RunOptions& options) {
   const auto begun = std::chrono::steady_clock::now();
 
   std::vector<pid_t> workers;
-  for (unsigned job = 0; job < jobs; ++job) workers.push_back(Start(options, shared, job));
+  for (unsigned job = 0; job < jobs; ++job) workers.push_back(Start(options, live, shared, job));
   for (unsigned job = 0; job < jobs; ++job) {
     while (!EndedWell(shared, workers[job], job)) {
       if (options.stop_at_failure) shared->stop = true;
       if (shared->stop || shared->failures > kFailuresMax) break;
-      workers[job] = Start(options, shared, job);
+      workers[job] = Start(options, live, shared, job);
     }
   }
 
@@ -199,6 +192,22 @@ RunResult RunSeeds(const RunOptions& options) {
   return result;
 }
 
+RunResult RunSeeds(const RunOptions& options) {
+  return RunSeeds(options, [](std::uint64_t seed, std::uint64_t events, Coverage* coverage,
+                              const std::function<void(const Verdict&)>& told) {
+    World::Options one;
+    one.seed = seed;
+    one.events = events;
+    one.coverage = coverage;
+    one.told = told;
+    auto world = std::make_unique<World>(one);
+    const Outcome outcome = world->Run();
+    // Taking a broken world apart would only break more.
+    if (outcome.failed) (void)world.release();
+    return outcome;
+  });
+}
+
 bool RunOne(std::uint64_t seed, std::uint64_t events, Mutant mutant, bool verbose, Failure* failure,
             std::uint64_t* fingerprint, std::size_t* most_live) {
   ActiveMutant() = mutant;
@@ -207,7 +216,7 @@ bool RunOne(std::uint64_t seed, std::uint64_t events, Mutant mutant, bool verbos
   options.events = events;
   options.verbose = verbose;
   auto world = std::make_unique<World>(options);
-  const World::Outcome outcome = world->Run();
+  const Outcome outcome = world->Run();
   ActiveMutant() = Mutant::kNone;
   *fingerprint = outcome.fingerprint;
   *most_live = outcome.most_live;
@@ -269,8 +278,8 @@ constexpr Known kKnown[] = {
     {Mutant::kOrderByAddress, "OrderByAddress", 10},
     {Mutant::kGenerationsGoOn, "GenerationsGoOn", 10},
 };
-static_assert(std::size(kKnown) + 1 == static_cast<std::size_t>(Mutant::kCount),
-              "every mutant has a name and a line");
+static_assert(std::size(kKnown) + 1 == static_cast<std::size_t>(kFirstTierMutant),
+              "every mutant of one tier has a name and a line");
 
 const Known* Find(Mutant mutant) {
   for (const Known& known : kKnown) {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/mutant.h"
 #include "sim/coverage.h"
+#include "sim/verdict.h"
 
 namespace spillway::sim {
 
@@ -39,6 +41,12 @@ struct RunResult {
   Coverage coverage;
 };
 
+// One world's whole life. `coverage` may be null; `told` hears of a failure at
+// once.
+using Live = std::function<Outcome(std::uint64_t seed, std::uint64_t events, Coverage* coverage,
+                                   const std::function<void(const Verdict&)>& told)>;
+RunResult RunSeeds(const RunOptions& options, const Live& live);
+// With the worlds of one tier.
 RunResult RunSeeds(const RunOptions& options);
 // One seed in this process; `verbose` tells every event.
 bool RunOne(std::uint64_t seed, std::uint64_t events, Mutant mutant, bool verbose, Failure* failure,

@@ -1,6 +1,7 @@
 // The first thing a world found wrong. What comes after it is not looked at.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -42,6 +43,14 @@ class Verdict {
   const std::function<void(const Verdict&)> told_;
   int invariant_ = 0;
   std::string what_;
+};
+
+// How a world has ended.
+struct Outcome {
+  bool failed = false;
+  std::uint64_t fingerprint = 0;
+  std::uint64_t events = 0;
+  std::size_t most_live = 0;
 };
 
 }  // namespace spillway::sim

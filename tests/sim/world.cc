@@ -78,7 +78,7 @@ void World::Open() {
   if (plan_.sampled) StartStop();
 }
 
-World::Outcome World::Run() {
+Outcome World::Run() {
   for (std::uint64_t event = 1; event <= options_.events && !verdict_.failed(); ++event) {
     verdict_.event = event;
     Step();

@@ -39,12 +39,6 @@ class World {
     Coverage* coverage = nullptr;
     std::function<void(const Verdict&)> told;
   };
-  struct Outcome {
-    bool failed = false;
-    std::uint64_t fingerprint = 0;
-    std::uint64_t events = 0;
-    std::size_t most_live = 0;
-  };
 
   explicit World(const Options& options);
   ~World();

@@ -1,0 +1,77 @@
+#include "tiersim/mutants.h"
+
+#include <iterator>
+#include <memory>
+
+#include "tiersim/world.h"
+
+namespace spillway::tiersim {
+
+namespace {
+
+struct Known {
+  Mutant mutant;
+  std::string_view name;
+  int invariant;
+};
+
+constexpr Known kKnown[] = {
+    {Mutant::kTornMoveCommitted, "TornMoveCommitted", 4},
+};
+static_assert(std::size(kKnown) == static_cast<std::size_t>(Mutant::kCount) -
+                                       static_cast<std::size_t>(kFirstTierMutant),
+              "every mutant of several tiers has a name and a line");
+
+const Known* Find(Mutant mutant) {
+  for (const Known& known : kKnown) {
+    if (known.mutant == mutant) return &known;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string_view Name(Mutant mutant) {
+  const Known* const known = Find(mutant);
+  return known == nullptr ? "" : known->name;
+}
+
+int InvariantOf(Mutant mutant) {
+  const Known* const known = Find(mutant);
+  return known == nullptr ? 0 : known->invariant;
+}
+
+sim::RunResult RunSeeds(const sim::RunOptions& options) {
+  return sim::RunSeeds(options, [](std::uint64_t seed, std::uint64_t events, sim::Coverage*,
+                                   const std::function<void(const sim::Verdict&)>& told) {
+    World::Options one;
+    one.seed = seed;
+    one.events = events;
+    one.told = told;
+    auto world = std::make_unique<World>(one);
+    const sim::Outcome outcome = world->Run();
+    // Taking a broken world apart would only break more.
+    if (outcome.failed) (void)world.release();
+    return outcome;
+  });
+}
+
+bool RunOne(std::uint64_t seed, std::uint64_t events, Mutant mutant, bool verbose,
+            sim::Failure* failure, std::uint64_t* fingerprint) {
+  ActiveMutant() = mutant;
+  World::Options options;
+  options.seed = seed;
+  options.events = events;
+  options.verbose = verbose;
+  auto world = std::make_unique<World>(options);
+  const sim::Outcome outcome = world->Run();
+  ActiveMutant() = Mutant::kNone;
+  *fingerprint = outcome.fingerprint;
+  if (!outcome.failed) return true;
+  const sim::Verdict& verdict = world->verdict();
+  *failure = {seed, verdict.event, verdict.invariant(), verdict.what()};
+  (void)world.release();
+  return false;
+}
+
+}  // namespace spillway::tiersim

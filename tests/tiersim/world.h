@@ -1,0 +1,245 @@
+// A World is one seed come to life: the real cache with several tiers on a
+// simulated strand, executor, mover, memory, disk and clock; clients who use
+// it, others who want its memory, and things that go wrong. One thread, no time
+// but its own, no chance but the seed's. Tasks, copies, moves and steps of
+// relief wait in one pool, and the seed picks who is next.
+//
+// Who leaves is not foretold, as tests/sim does for one tier. What must hold
+// whoever leaves is checked: against the ledger of what was asked for, against
+// a list of who holds which bytes, and against every event that is announced.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cache/batch.h"
+#include "cache/core.h"
+#include "cache/move.h"
+#include "device/testing/fake_device.h"
+#include "sim/curve.h"
+#include "sim/rng.h"
+#include "sim/value.h"
+#include "sim/verdict.h"
+#include "spillway/testing.h"
+#include "tier/disk/disk_store.h"
+#include "tier/disk/testing/faulty_files.h"
+#include "tier/disk/testing/memory_files.h"
+#include "tiersim/ledger.h"
+#include "tiersim/plan.h"
+#include "tiersim/watched.h"
+
+namespace spillway::tiersim {
+
+class World {
+ public:
+  struct Options {
+    std::uint64_t seed = 0;
+    std::uint64_t events = 0;
+    bool verbose = false;
+    std::function<void(const sim::Verdict&)> told;
+  };
+
+  explicit World(const Options& options);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  sim::Outcome Run();
+  const sim::Verdict& verdict() const { return verdict_; }
+
+ private:
+  class SimStrand;
+  class SimExecutor;
+  class SimMover;
+  class OnStrand;
+  class Waiting;
+
+  // One operation under way.
+  struct Flight {
+    World* world = nullptr;
+    Operation operation;
+    std::optional<sim::Value> value;
+    std::vector<std::byte> sink;
+    std::string meta;
+    KeyNo key = 0;
+    SetNo set = 0;
+    SetNo ended = 0;  // The set it replaced or erased.
+    bool committed = false;
+    std::uint64_t begun = 0;  // Event number.
+    TimePoint deadline;
+    bool done = false;
+  };
+  struct Holding {
+    spillway::Lease lease;
+    SetNo set = 0;
+    std::uint64_t life = 0;
+  };
+  struct Pending {
+    enum class Kind : std::uint8_t { kTask, kCopy, kMove, kPass };
+    Kind kind = Kind::kTask;
+    Strand::Task* task = nullptr;
+    std::unique_ptr<Core::PassSteps> pass{};
+  };
+  struct Carrying {  // A move that has not been carried.
+    Move* move = nullptr;
+    TimePoint ready;
+  };
+
+  // world.cc
+  void Open();
+  std::unique_ptr<WatchedTier> OpenMemory(TierId tier, Core::Parts* parts);
+  DiskOptions OptionsOfDisk() const;
+  void Step();
+  void PassTime();
+  void Act(Do what);
+  void AfterEvent();
+  void Mark(std::uint64_t what) { fingerprint_ = sim::Mix(fingerprint_ ^ what); }
+  void Fail(int invariant, const std::string& what) {
+    if (!dead_) verdict_.Fail(invariant, what);
+  }
+  TimePoint now() const { return clock_->Now(); }
+  Engine& engine() { return core_->engine(); }
+  Store& store() { return core_->engine().store(); }
+  std::uint32_t SlotOf(KeyNo key);
+
+  // world_tasks.cc: what is pending takes its turn.
+  void Posted(Strand::Task* task);
+  void RunOnStrand(Strand::Task* task);
+  void RunPending(std::size_t at);
+  void CarryMove(std::size_t at, bool faults);
+  void CarryAll();
+  void RunSomething();
+  void Settle();
+  void StartMove(Move* move);
+  void SeeWritten();
+  void CheckNotMoving(const std::byte* block, BlobId blob);
+  void SeeAdopted();
+
+  // world_clients.cc
+  KeyNo AnyKey() { return static_cast<KeyNo>(rng_.Below(plan_.keys.size())); }
+  void LookIfOverdue(KeyNo key);
+  Flight& NewFlight(KeyNo key, Operation::Kind kind);
+  void Submit(Flight& flight);
+  void Completed(Flight& flight);
+  void SetCompleted(Flight& flight);
+  void GetCompleted(Flight& flight);
+  void CheckRefusal(const Flight& flight);
+  void DoSet();
+  void DoGet(bool into);
+  void DoGetNow();
+  void DoErase();
+  void DoClear();
+  void DoTouch();
+  void DoContains();
+  void DoMatch();
+  void DoPrefetch();
+  void DoRelease();
+  void ReleaseAt(std::size_t at);
+  void Hold(spillway::Lease lease, SetNo set);
+  bool CheckLease(const spillway::Lease& lease, SetNo set, std::string_view when);
+
+  // world_pressure.cc
+  Core::SampleValue SampleOf(TierId tier);
+  void PushPass(TierId tier, const std::optional<Core::SampleValue>& sample);
+  void DoSample();
+  void DoGiveBack();
+  void DoTend();
+  void DoLook();
+  void LookNow();
+  void StartStop();
+  void DiskBackground();
+  void FileFaults();
+  void BitRot();
+  void DoStats();
+
+  // world_events.cc: what the cache announces.
+  void OnCacheEvent(const Event& event);
+  void JudgeLeft(const Event& event, TierId tier, SetNo set);
+  void JudgeDestroyed(const Event& event, TierId tier, SetNo set);
+  // Healthy, known, not in EMERGENCY, with free room: and it does take it.
+  bool CouldTake(TierId tier, Bytes size);
+  Bytes FreeRoom(TierId tier);
+  std::uint64_t Refusals() const;
+
+  // world_audit.cc: accounts, by brute force.
+  void Compare();
+  void Audit();
+  void CheckEmpty(std::string_view when);
+
+  // world_ends.cc
+  void EndFaults();
+  void Calm();
+  void EndFlights();
+  void Restart();
+  void Crash();
+  using Listing = std::map<std::string, SetNo>;
+  Listing ListDisk();
+  void Reopen(bool clean, bool power, const std::set<SetNo>& required);
+  void CloseDown();
+
+  const Options options_;
+  const Plan plan_;
+  sim::Rng rng_;
+  sim::Verdict verdict_;
+  std::shared_ptr<testing::ManualClock> clock_;
+  std::vector<sim::Curve> curves_;  // By TierId.
+  std::shared_ptr<testing::MemoryFiles> memory_files_;
+  std::shared_ptr<testing::FaultyFiles> files_;
+  Ledger ledger_;
+
+  // One life of our process.
+  std::uint64_t life_ = 0;
+  std::shared_ptr<Core> core_;
+  std::array<WatchedTier*, 2> memory_{};
+  std::array<testing::FakeDevice*, 2> devices_{};
+  WatchedDisk* disk_ = nullptr;
+  DiskStore* real_disk_ = nullptr;
+  Ways ways_;
+  bool loading_ = false;
+  Listing found_;                 // On disk when this life began, not adopted yet.
+  std::set<KeyNo> touched_;       // Set or erased since, while loading.
+  std::uint64_t epoch_ = 0;       // Good syncs.
+  bool disk_trouble_ = false;     // What a sync said may not be so.
+  bool journal_trouble_ = false;  // Records may have been damaged.
+  std::array<TimePoint, kTiers> failed_at_{};
+  std::array<TimePoint, kTiers> level_since_{};
+  std::array<std::size_t, kTiers * kTiers> waiting_{};
+
+  std::vector<Pending> pending_;
+  std::vector<Carrying> moves_;
+  std::set<const Move*> under_way_;  // Carried or not, and not ended.
+  std::vector<std::unique_ptr<Flight>> flights_;
+  std::vector<Holding> holdings_;
+  bool dead_ = false;  // What happens now is not looked at.
+  bool on_strand_ = false;
+  bool waiting_now_ = false;  // Whoever posts waits for it.
+  bool closing_ = false;
+  bool calm_ = false;  // All is over: nothing is slow.
+  const Strand::Task* copying_ = nullptr;
+  Flight* submitting_ = nullptr;
+  Flight* running_ = nullptr;  // Whose task is on the strand.
+  std::map<const Strand::Task*, Flight*> tasks_;
+
+  // What is being done, as events are judged by it.
+  bool giving_back_ = false;
+  bool clearing_ = false;
+  std::uint64_t refusals_before_ = 0;
+  bool damaged_ = false;  // Something on disk may not be what it was.
+  bool sampling_ = false;
+  TimePoint next_sample_;
+  std::uint64_t unknown_until_ = 0;  // Event number, as the next.
+  std::uint64_t faults_until_ = 0;
+  std::uint64_t slow_until_ = 0;
+
+  std::uint64_t fingerprint_ = 0;
+  std::size_t most_live_ = 0;
+};
+
+}  // namespace spillway::tiersim

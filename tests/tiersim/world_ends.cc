@@ -1,0 +1,292 @@
+// Ends: the cache closes, the process dies, the power fails; and the calm at
+// the end of everything.
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "tiersim/world_parts.h"
+
+namespace spillway::tiersim {
+
+void World::EndFaults() {
+  faults_until_ = slow_until_ = unknown_until_ = 0;
+  files_->Heal();
+  files_->FlipNothing();
+  for (WatchedTier* tier : memory_) {
+    if (tier != nullptr && core_ != nullptr) tier->seen().RefuseNext(0);
+  }
+}
+
+// Everybody who waits gets an answer: what is pending runs, and for the rest
+// time is over. Of a world that is dead nothing is looked at.
+void World::EndFlights() {
+  if (core_ == nullptr) return;
+  std::erase_if(pending_, [](const Pending& pending) { return pending.pass != nullptr; });
+  for (int i = 0; i < 3; ++i) {
+    Settle();
+    if (!dead_) {
+      TimePoint last = now();
+      for (const auto& flight : flights_) last = std::max(last, flight->deadline);
+      clock_->Set(last + plan_.tick);
+      LookNow();
+      continue;
+    }
+    const OnStrand here(this);
+    engine().Look(now() + std::chrono::hours(100000));
+  }
+  Settle();
+  std::erase_if(flights_, [](const auto& flight) { return flight->done; });
+}
+
+void World::Calm() {
+  EndFaults();
+  calm_ = true;
+  if (loading_) DiskBackground();
+  Settle();
+  std::erase_if(flights_, [](const auto& flight) { return flight->done; });
+  if (verdict_.failed()) return;
+  if (engine().anybody_parked()) {
+    return Fail(sim::kLiveness, "a set waits for room, and nothing is under way");
+  }
+  if (!flights_.empty()) {
+    return Fail(sim::kLiveness, fmt::format("{} operations wait for ever", flights_.size()));
+  }
+  // Low pressure for the time of dwell makes any level RELAXED.
+  const TimePoint begun = now();
+  const Duration step =
+      sampling_ ? plan_.options.sample_period
+                : std::max<Duration>(std::chrono::milliseconds(1), plan_.options.dwell / 4);
+  for (bool waited = false; !waited && !verdict_.failed(); clock_->Advance(step)) {
+    waited = now() - begun >= plan_.options.dwell;
+    for (const TierId tier : kTierIds) {
+      if (plan_.Has(tier)) PushPass(tier, Core::SampleValue{0.0, plan_.tiers[IndexOf(tier)].total});
+    }
+    Settle();
+  }
+  for (const TierId tier : kTierIds) {
+    if (plan_.Has(tier) && engine().level(tier) != Level::kRelaxed) {
+      return Fail(sim::kLiveness,
+                  fmt::format("pressure has been 0 for all of dwell, the {} tier is {}", Name(tier),
+                              Name(engine().level(tier))));
+    }
+  }
+  if (verdict_.failed()) return;
+  Audit();
+  while (!holdings_.empty() && !verdict_.failed()) ReleaseAt(holdings_.size() - 1);
+  Settle();
+  // Everything that is there can be read.
+  for (KeyNo key = 0; key < plan_.keys.size() && !verdict_.failed(); ++key) {
+    LookIfOverdue(key);
+    Flight& flight = NewFlight(key, Operation::Kind::kGet);
+    flight.deadline = now() + plan_.tick * 1000;
+    submitting_ = &flight;
+    Batch::Submit(core_, &flight.operation, 1, plan_.tick * 1000,
+                  Completion([&flight] { flight.world->Completed(flight); }));
+    submitting_ = nullptr;
+    Settle();
+    std::erase_if(flights_, [](const auto& one) { return one->done; });
+    if (!flights_.empty() && !verdict_.failed()) {
+      return Fail(sim::kLiveness, fmt::format("get '{}' is never answered", ledger_.key(key)));
+    }
+    while (!holdings_.empty() && !verdict_.failed()) ReleaseAt(holdings_.size() - 1);
+  }
+  if (verdict_.failed()) return;
+  if (sampling_) StartStop();
+  DoClear();
+  Settle();
+  LookNow();
+  Settle();
+  if (!verdict_.failed()) CheckEmpty("after clear");
+}
+
+// --- the disk, by itself ---
+
+World::Listing World::ListDisk() {
+  Listing listing;
+  auto opened = DiskStore::Open(OptionsOfDisk());
+  if (!opened) {
+    Fail(sim::kAfterCrash, "the disk does not open: " + opened.error().message);
+    return listing;
+  }
+  bool finished = false;
+  (*opened)->StartLoading([&](const std::vector<BlobStore::Found>& found, bool done) {
+    for (const BlobStore::Found& blob : found) {
+      const SetNo set = std::strtoull(blob.facts.meta.c_str(), nullptr, 10);
+      const KeyNo key = ledger_.NumberOf(blob.facts.key);
+      if (!ledger_.Knows(set) || key == kNoKey || ledger_.at(set).key != key ||
+          ledger_.at(set).size != blob.facts.size || ledger_.at(set).tokens != blob.facts.tokens) {
+        Fail(sim::kAfterCrash,
+             fmt::format("the disk has '{}', which nobody set so", blob.facts.key));
+      }
+      if (!listing.emplace(blob.facts.key, set).second) {
+        Fail(sim::kAfterCrash, fmt::format("the disk has '{}' twice", blob.facts.key));
+      }
+    }
+    finished = done;
+  });
+  (*opened)->RunBackground();
+  if (!finished) Fail(sim::kLiveness, "loading does not end");
+  return listing;
+}
+
+// `required`: what must be there, all of it.
+void World::Reopen(bool clean, bool power, const std::set<SetNo>& required) {
+  found_.clear();
+  if (plan_.Has(TierId::kDisk)) {
+    found_ = ListDisk();
+    if (ListDisk() != found_)
+      Fail(sim::kAfterCrash, "opened twice, the disk has two different things");
+    std::set<SetNo> there;
+    for (const auto& [key, set] : found_) {
+      there.insert(set);
+      const SetInfo& info = ledger_.at(set);
+      // Given up, and a sync since: it must not come back.
+      if (info.freed_epoch < epoch_ && !journal_trouble_) {
+        Fail(
+            sim::kAfterCrash,
+            fmt::format("'{}' came back as set {}, which had gone before the last sync", key, set));
+      }
+      if (info.ended_for_good && !power && !journal_trouble_ && !disk_trouble_) {
+        Fail(sim::kAfterCrash,
+             fmt::format("'{}' came back as set {}, which was set anew or erased, and that was "
+                         "answered",
+                         key, set));
+      }
+      if (clean && !required.contains(set) && !journal_trouble_ && !disk_trouble_) {
+        Fail(sim::kAfterCrash,
+             fmt::format("'{}' came back as set {}, which was not there when the cache was closed",
+                         key, set));
+      }
+    }
+    for (const SetNo set : required) {
+      if (!there.contains(set)) {
+        Fail(sim::kAfterCrash,
+             fmt::format("'{}', set {}, was on disk for good and did not come back",
+                         ledger_.key(ledger_.at(set).key), set));
+      }
+    }
+    // What is not there now never is again.
+    for (SetNo set = 1; ledger_.Knows(set); ++set) {
+      SetInfo& info = ledger_.at(set);
+      info.synced = there.contains(set);
+      info.freed_epoch = there.contains(set) ? ~std::uint64_t{0} : 0;
+    }
+  }
+  if (verdict_.failed()) return;
+  Open();
+  epoch_ = 1;  // Of what had gone before nothing may come back.
+}
+
+// --- ends ---
+
+// The cache is closed, while some still read, and opened again.
+void World::Restart() {
+  EndFaults();
+  if (sampling_) StartStop();
+  EndFlights();
+  if (verdict_.failed()) return;
+  if (!flights_.empty()) return Fail(sim::kLiveness, "operations wait for ever");
+  std::set<SetNo> required;
+  for (KeyNo key = 0; key < plan_.keys.size() && disk_ != nullptr; ++key) {
+    const SetNo set = ledger_.current(key);
+    if (set != 0 && Has(store().slots().record(ledger_.at(set).slot).copies, TierId::kDisk)) {
+      required.insert(set);
+    }
+  }
+  const bool healthy = disk_ != nullptr && !disk_trouble_ && !loading_ &&
+                       disk_->health() == BlobStore::Health::kGood;
+  if (loading_ || !healthy) required.clear();
+  if (!healthy) disk_trouble_ = true;
+  const bool was_loading = loading_;
+  loading_ = false;
+  dead_ = true;  // Nobody is told of what leaves now.
+  {
+    const Waiting waiting(this);
+    closing_ = true;
+    core_->Close();
+    closing_ = false;
+  }
+  dead_ = false;
+  std::weak_ptr<Core> last = core_;
+  core_.reset();
+  memory_ = {};
+  const bool read = std::any_of(holdings_.begin(), holdings_.end(),
+                                [&](const Holding& holding) { return holding.life == life_; });
+  for (const Holding& holding : holdings_) CheckLease(holding.lease, holding.set, "after close");
+  if (last.expired() == read && pending_.empty()) {
+    return Fail(sim::kLeases, fmt::format("the cache was closed with {} leases, and {}",
+                                          holdings_.size(), last.expired() ? "is gone" : "stays"));
+  }
+  if (files_->open_files() != 0) return Fail(sim::kOneOwner, "a closed cache keeps files open");
+  ledger_.EndAll(verdict_.event);
+  if (was_loading) disk_trouble_ = true;
+  Reopen(true, false, required);
+}
+
+// The process dies, or the machine loses power: nothing is closed, nothing
+// more reaches a file.
+void World::Crash() {
+  const bool power = rng_.Percent(60);
+  std::set<SetNo> required;
+  for (KeyNo key = 0; key < plan_.keys.size() && disk_ != nullptr; ++key) {
+    const SetNo set = ledger_.current(key);
+    if (set == 0 || !ledger_.at(set).synced) continue;
+    if (Has(store().slots().record(ledger_.at(set).slot).copies, TierId::kDisk))
+      required.insert(set);
+  }
+  if (disk_trouble_ || loading_) required.clear();
+  EndFaults();
+  if (power) memory_files_->Crash(rng_.Next());
+  files_->SetScript([](testing::FileCall, std::uint64_t, int) { return EIO; });
+  dead_ = true;
+  holdings_.clear();
+  EndFlights();
+  if (!flights_.empty()) {
+    dead_ = false;
+    return Fail(sim::kLiveness, "operations wait for ever");
+  }
+  std::weak_ptr<Core> last = core_;
+  core_.reset();
+  if (!last.expired()) verdict_.Fail(sim::kLiveness, "a cache without leases does not end");
+  dead_ = false;
+  memory_ = {};
+  files_->Heal();
+  ledger_.EndAll(verdict_.event);
+  loading_ = false;
+  Reopen(false, power, required);
+}
+
+// The cache goes while somebody still reads: what is leased stays readable,
+// and the last release takes everything along.
+void World::CloseDown() {
+  for (int i = 0; i < 4; ++i) DoSet();
+  Settle();
+  DoGetNow();
+  DoGetNow();
+  Settle();
+  if (verdict_.failed()) return;
+  dead_ = true;
+  {
+    const Waiting waiting(this);
+    closing_ = true;
+    core_->Close();
+    closing_ = false;
+  }
+  dead_ = false;
+  std::weak_ptr<Core> last = core_;
+  core_.reset();
+  memory_ = {};
+  for (const Holding& holding : holdings_) CheckLease(holding.lease, holding.set, "after close");
+  if (verdict_.failed()) return;
+  dead_ = true;
+  holdings_.clear();
+  while (!pending_.empty()) {
+    const std::shared_ptr<Core> running = last.lock();
+    RunPending(0);
+  }
+  dead_ = false;
+  if (!last.expired()) Fail(sim::kLiveness, "a closed cache without leases does not end");
+  if (files_->open_files() != 0) Fail(sim::kOneOwner, "a closed cache keeps files open");
+}
+
+}  // namespace spillway::tiersim

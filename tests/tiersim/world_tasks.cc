@@ -1,0 +1,244 @@
+// What is pending takes its turn: tasks of the strand, copies of the executor,
+// moves of the mover.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/printable.h"
+#include "tiersim/world_parts.h"
+
+namespace spillway::tiersim {
+
+void World::Posted(Strand::Task* task) {
+  const bool waits = waiting_now_ || (copying_ != nullptr && task != copying_);
+  if (!on_strand_ && waits) {
+    RunOnStrand(task);
+    // Closing waits for moves, in real time: they end at once.
+    if (closing_) CarryAll();
+    return;
+  }
+  Pending pending{.kind = Pending::Kind::kTask, .task = task};
+  if (under_way_.contains(static_cast<const Move*>(task))) pending.kind = Pending::Kind::kMove;
+  if (closing_ && pending.kind == Pending::Kind::kMove) {
+    under_way_.erase(static_cast<const Move*>(task));
+    return RunOnStrand(task);
+  }
+  if (submitting_ != nullptr) tasks_[task] = submitting_;
+  pending_.push_back(std::move(pending));
+}
+
+void World::RunOnStrand(Strand::Task* task) {
+  const OnStrand here(this);
+  const auto found = tasks_.find(task);
+  Flight* const before = std::exchange(running_, found == tasks_.end() ? nullptr : found->second);
+  task->run(task);
+  SeeWritten();
+  running_ = before;
+  if (loading_ && core_ != nullptr && !dead_) SeeAdopted();
+}
+
+void World::RunPending(std::size_t at) {
+  Pending pending = std::move(pending_[at]);
+  if (at + 1 < pending_.size()) pending_[at] = std::move(pending_.back());
+  pending_.pop_back();
+  switch (pending.kind) {
+    case Pending::Kind::kTask:
+      return RunOnStrand(pending.task);
+    case Pending::Kind::kMove: {
+      const auto* const move = static_cast<const Move*>(pending.task);
+      if (options_.verbose) {
+        fmt::print("{} at {} ms: ends '{}' {} to {}: {}\n", verdict_.event,
+                   now().time_since_epoch().count() / 1000000, Printable(move->facts.key),
+                   Name(move->from), Name(move->to),
+                   move->status ? "well" : move->status.error().message);
+      }
+      if (!move->status && move->status.error().code != Code::kCancelled) {
+        failed_at_[IndexOf(move->to)] = now();
+      }
+      under_way_.erase(move);
+      return RunOnStrand(pending.task);
+    }
+    case Pending::Kind::kCopy:
+      copying_ = pending.task;
+      pending.task->run(pending.task);
+      copying_ = nullptr;
+      return;
+    case Pending::Kind::kPass: {
+      if (dead_) return;
+      {
+        const OnStrand here(this);
+        pending.pass->Step();
+      }
+      if (pending.pass->next() != Core::PassSteps::Next::kNothing) {
+        pending_.push_back(std::move(pending));
+      }
+      return;
+    }
+  }
+}
+
+// Whether the operation that is running has been carried out: its answer may
+// come later.
+void World::SeeWritten() {
+  if (running_ == nullptr || dead_ || verdict_.failed()) return;
+  Flight& flight = *running_;
+  if (flight.operation.kind == Operation::Kind::kErase && !flight.committed) {
+    flight.committed = true;
+    touched_.insert(flight.key);
+    if (ledger_.current(flight.key) != 0) {
+      Fail(sim::kValues, fmt::format("'{}' was erased, and nothing told that set {} has gone",
+                                     ledger_.key(flight.key), ledger_.current(flight.key)));
+    }
+  }
+  if (flight.operation.kind != Operation::Kind::kSet || flight.committed) return;
+  const std::uint32_t slot = SlotOf(flight.key);
+  if (slot == kNoSlot) return;
+  const Record& record = store().slots().record(slot);
+  if (record.extra == nullptr || record.extra->meta != flight.meta) return;
+  flight.committed = true;
+  touched_.insert(flight.key);
+  if (const SetNo before = ledger_.current(flight.key); before != 0) {
+    return Fail(sim::kValues, fmt::format("'{}' was set anew, and nothing told that set {} was "
+                                          "replaced",
+                                          ledger_.key(flight.key), before));
+  }
+  if (now() > flight.deadline) {
+    Fail(sim::kAllOrNothing,
+         fmt::format("set '{}' was committed after its time", ledger_.key(flight.key)));
+  }
+  ledger_.at(flight.set).deadline = record.extra->deadline;
+  ledger_.Enter(flight.set, record.generation, slot, now());
+}
+
+// --- moves ---
+
+void World::StartMove(Move* move) {
+  for (const Move* other : under_way_) {
+    if (other->owner == move->owner && other->id == move->id) {
+      Fail(sim::kAllOrNothing,
+           fmt::format("two moves of '{}' at once", Printable(move->facts.key)));
+    }
+  }
+  ++waiting_[IndexOf(move->from) * kTiers + IndexOf(move->to)];
+  under_way_.insert(move);
+  TimePoint ready = now();
+  const bool disk = move->from == TierId::kDisk || move->to == TierId::kDisk;
+  if (!calm_ && rng_.Percent(plan_.slow_percent))
+    ready += plan_.tick * static_cast<std::int64_t>(rng_.LogBetween(1, 400));
+  if (disk && slow_until_ >= verdict_.event) ready += plan_.tick * 1000;
+  moves_.push_back({move, ready});
+}
+
+void World::CarryMove(std::size_t at, bool faults) {
+  Move* const move = moves_[at].move;
+  moves_.erase(moves_.begin() + static_cast<std::ptrdiff_t>(at));
+  --waiting_[IndexOf(move->from) * kTiers + IndexOf(move->to)];
+  if (faults && rng_.Percent(plan_.fail_percent)) {
+    move->status = Error{Code::kUnavailable, "the simulated mover was told to fail"};
+    return Posted(move);
+  }
+  WatchedTier* const to = move->to == TierId::kDisk ? nullptr : memory_[IndexOf(move->to)];
+  const bool tear = faults && to != nullptr && !move->passing && move->from != TierId::kDisk &&
+                    rng_.Percent(plan_.tear_percent);
+  if (tear) to->DamageNext(rng_.Next());
+  // A mover may have looked just before it was called off, and go on.
+  const bool called_off = move->cancelled.load();
+  if (called_off && faults && rng_.OneIn(2)) move->cancelled.store(false);
+  Carry(ways_, move);
+  if (called_off) move->cancelled.store(true);
+  if (tear) to->DamageNothing();
+  if (!dead_ && disk_ != nullptr && !move->status && move->to == TierId::kDisk &&
+      move->status.error().code != Code::kCancelled) {
+    disk_trouble_ = true;
+  }
+  Posted(move);
+}
+
+void World::CarryAll() {
+  while (!moves_.empty()) CarryMove(0, false);
+}
+
+void World::RunSomething() {
+  std::vector<std::size_t> ready;
+  for (std::size_t i = 0; i < moves_.size(); ++i) {
+    if (moves_[i].ready <= now()) ready.push_back(i);
+  }
+  const std::size_t waits = pending_.size() + ready.size();
+  if (waits == 0) return;
+  const std::size_t at = rng_.Below(waits);
+  at < pending_.size() ? RunPending(at) : CarryMove(ready[at - pending_.size()], true);
+}
+
+// Until nothing is pending: what is slow gets its time.
+void World::Settle() {
+  std::uint64_t most = 2000 + 200 * (ledger_.live() + flights_.size() + pending_.size());
+  while ((!pending_.empty() || !moves_.empty()) && (dead_ || !verdict_.failed())) {
+    if (most-- == 0) {
+      return Fail(sim::kLiveness,
+                  fmt::format("{} tasks and {} moves never end", pending_.size(), moves_.size()));
+    }
+    if (!pending_.empty()) {
+      RunPending(rng_.Below(pending_.size()));
+    } else {
+      const std::size_t at = rng_.Below(moves_.size());
+      if (!dead_) clock_->Set(moves_[at].ready);
+      CarryMove(at, false);
+    }
+    if (dead_) continue;
+    ++verdict_.event;
+    AfterEvent();
+  }
+}
+
+void World::CheckNotMoving(const std::byte* block, BlobId blob) {
+  if (dead_) return;
+  for (const Carrying& carrying : moves_) {
+    const Move& move = *carrying.move;
+    if (move.bytes == 0 && blob == kNoBlob) continue;  // Nothing lies anywhere.
+    const bool is = blob != kNoBlob
+                        ? blob == (move.from == TierId::kDisk ? move.blob : move.landing.blob)
+                        : block == move.source || block == move.landing.block;
+    if (is && !(blob != kNoBlob && move.from != TierId::kDisk && move.to != TierId::kDisk)) {
+      Fail(sim::kOneOwner, fmt::format("{} of '{}' was given back while a move from {} to {} is "
+                                       "under way on it",
+                                       blob != kNoBlob ? "the blob" : "memory",
+                                       Printable(move.facts.key), Name(move.from), Name(move.to)));
+    }
+  }
+}
+
+// What was found on disk has been adopted, or not.
+void World::SeeAdopted() {
+  for (auto at = found_.begin(); at != found_.end();) {
+    const KeyNo key = ledger_.NumberOf(at->first);
+    const SetNo set = at->second;
+    const std::uint32_t slot = ledger_.current(key) == 0 ? SlotOf(key) : kNoSlot;
+    const Record* const record = slot == kNoSlot ? nullptr : &store().slots().record(slot);
+    if (record == nullptr || record->extra == nullptr ||
+        record->extra->meta != std::to_string(set)) {
+      ++at;
+      continue;
+    }
+    if (touched_.contains(key)) {
+      return Fail(sim::kAfterCrash,
+                  fmt::format("'{}' was set, erased or cleared, and then adopted as it was before",
+                              at->first));
+    }
+    ledger_.Enter(set, record->generation, slot, now());
+    at = found_.erase(at);
+  }
+  Stats stats;
+  engine().CountInto(&stats);
+  if (stats.loading) return;
+  loading_ = false;
+  for (const auto& [key, set] : found_) {
+    const KeyNo number = ledger_.NumberOf(key);
+    if (!touched_.contains(number) && disk_->health() == BlobStore::Health::kGood) {
+      Fail(sim::kAfterCrash, fmt::format("'{}' is on disk and was not adopted", key));
+    }
+  }
+  found_.clear();
+}
+
+}  // namespace spillway::tiersim
