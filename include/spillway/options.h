@@ -56,7 +56,8 @@ struct Options {
   // Most bytes of its files. Empty: a quarter of the file system's free space,
   // at most 256 GiB.
   std::optional<Bytes> disk_capacity;
-  std::string disk_pressure_source = "auto";  // The file system of `disk_dir`.
+  // "auto": its files as a share of what they and the free space are together.
+  std::string disk_pressure_source = "auto";
   // What was written is read again before it counts as a copy.
   bool disk_read_back = true;
   // Idle entries without a copy below are copied down after this long, so that

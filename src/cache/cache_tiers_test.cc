@@ -135,6 +135,38 @@ TEST_F(TiersTest, ASecondCacheOnOneFolderIsRefused) {
   EXPECT_NE(second.error().message.find(options.disk_dir), std::string::npos);
 }
 
+TEST_F(TiersTest, TheHostTierShrinksBeforeTheMachineRunsShort) {
+  ASSERT_TRUE(Open().Start());
+  for (int i = 0; i < 12; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    ASSERT_TRUE(Set(key, Bulk(key, kMiB)));
+  }
+  ASSERT_TRUE(AllBacked());
+  const Bytes held = cache_->stats().host.held;
+  ASSERT_GE(held, 8 * kMiB);
+  // All but 2 % is taken, and everything of ours has a copy on disk.
+  host_pressure_->Set(0.98);
+  ASSERT_TRUE(Eventually([&](const Stats& stats) { return stats.host.held < held; }));
+  EXPECT_EQ(cache_->size(), 12U);
+  host_pressure_->Set(0.1);
+  for (int i = 0; i < 12; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    EXPECT_EQ(Get(key), Bulk(key, kMiB));
+  }
+}
+
+TEST_F(TiersTest, FilesOfOthersAreNoPressureByThemselves) {
+  disk_pressure_ = nullptr;  // As it is by default.
+  ASSERT_TRUE(Open().Start());
+  ASSERT_TRUE(Set("a", Bulk("a", kMiB)));
+  ASSERT_TRUE(AllBacked());
+  ASSERT_TRUE(Eventually([](const Stats& stats) { return stats.disk_source.reads > 0; }));
+  const Stats stats = cache_->stats();
+  ASSERT_TRUE(stats.disk_source.reading);
+  EXPECT_GE(stats.disk_source.reading->total, stats.disk_source.reading->free + kMiB);
+  EXPECT_EQ(stats.disk.level, Level::kRelaxed);
+}
+
 TEST_F(TiersTest, ManyGetsOfOneColdKeyReadItOnce) {
   ASSERT_TRUE(Open().Start());
   const std::string value = Bulk("cold", kMiB);

@@ -318,6 +318,9 @@ void Engine::Sample(TierId id, std::optional<double> pressure, Bytes total, Time
       used = std::max(used, 0.0);
     }
     tier.gauge.Sampled(used, scale, FirmBytes(tier), others, now);
+    // The kernel can't take our clean pages by itself: so that they may count
+    // as available, they go before it runs short.
+    if (id == TierId::kHost && !tier.last()) tier.reserve = settings_.host_reserve(total);
     SetLevel(tier, tier.governor->Sample(used, now), now);
   } else {
     ++tier.samples_failed;

@@ -5,6 +5,7 @@
 // (seeds) drive it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <functional>
@@ -34,6 +35,11 @@ class Engine {
     // Most moves one step of relief makes; tests use few, to cut plans apart.
     std::size_t moves_per_step = 4096;
     std::int64_t unix_offset = 0;  // See Store::Settings.
+    // Of the machine's memory, what the host tier leaves free.
+    Bytes host_reserve(Bytes total) const {
+      const double share = options.reserve * static_cast<double>(total);
+      return std::min(std::max(static_cast<Bytes>(share), options.reserve_bytes_min), total / 10);
+    }
   };
   // `mover` is borrowed; null with a single tier, where nothing moves.
   static Result<std::unique_ptr<Engine>> Open(const Settings& settings, TierStack tiers,
@@ -148,6 +154,10 @@ class Engine {
  private:
   struct Need;
   class Aside;
+  template <typename T>
+  static T Excess(T have, T limit) {
+    return have > limit ? have - limit : 0;
+  }
   struct Victim {
     EntryId id;
     Reason reason;
@@ -272,6 +282,9 @@ class Engine {
   // Bytes of ours have come or gone: pressure as corrected by that counts from
   // now on, not from the next look.
   void NoteMoves(TimePoint now);
+  // What more room `bytes` would take in a tier than it has: of its capacity, or
+  // of the memory that is free beyond the reserve.
+  Bytes Lacking(const TierState& tier, Bytes bytes) const;
   // Our bytes in a tier that could not be given back at once.
   Bytes FirmBytes(const TierState& tier) const {
     return single() ? store_->bytes(tier.id) : store_->bytes(tier.id) - store_->clean(tier.id);

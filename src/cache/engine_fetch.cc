@@ -17,11 +17,6 @@ namespace {
 constexpr Bytes kPassingShare = 8;
 constexpr Bytes kPassingMin = 64 * kMiB;
 constexpr std::size_t kPage = 4096;
-
-template <typename T>
-T Excess(T have, T limit) {
-  return have > limit ? have - limit : 0;
-}
 }  // namespace
 
 void Engine::Fetch(Waiter* waiter, TimePoint now) {
@@ -101,13 +96,7 @@ bool Engine::RoomAbove(TierState& tier, std::uint32_t slot, bool may_displace, T
   const Bytes size = store_->slots().slot(slot).size;
   const Level at = level(tier.id);
   if (at >= Level::kCritical || size > GrowthLimit(tier)) return false;
-  const Bytes reserve = tier.reserve == 0 ? 0 : tier.gauge.Raised(tier.reserve);
-  const auto lacking = [&] {
-    const Bytes room = Excess(store_->bytes(tier.id) + size, GrowthLimit(tier));
-    if (tier.reserve == 0 || tier.gauge.total() == 0) return room;
-    return std::max(room, std::min(size, Excess(reserve + size, FreeMemory(tier))));
-  };
-  if (Bytes need = lacking(); need > 0) {
+  if (const Bytes need = Lacking(tier, size); need > 0) {
     if (!may_displace || tier.last() || !DropLower(tier, slot, need, now)) return false;
   }
   Result<Landing> got = store_->Allocate(slot, tier.id);

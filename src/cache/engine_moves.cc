@@ -21,11 +21,6 @@ constexpr Duration kShunned = std::chrono::milliseconds(250);
 // then this many more leave, at most.
 constexpr int kMoreTries = 64;
 constexpr std::size_t kCandidatesMax = 1024;
-
-template <typename T>
-T Excess(T have, T limit) {
-  return have > limit ? have - limit : 0;
-}
 }  // namespace
 
 // Entries taken from a line that stay after all; they enter again at the end.
@@ -176,8 +171,8 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Ti
   const Level at = level(tier.id);
   const std::int64_t rank = line.policy.order->KeyFor(at, store_->FactsOf(slot, tier.id));
   const Why why{tier.last() ? Action::kDestroy : Action::kDrop, Reason::kRoom, OrderName(tier)};
-  const auto lacking = [&] { return Excess(store_->bytes(tier.id) + size, GrowthLimit(tier)); };
-  if (lacking() > 0 && store_->bytes(tier.id) + size <= capacity(tier.id)) {
+  const auto lacking = [&] { return Lacking(tier, size); };
+  if (tier.gauge.unknown() && lacking() > 0 && store_->bytes(tier.id) + size <= capacity(tier.id)) {
     // There is room, but while pressure is unknown it must not be used: that
     // passes, and nobody has to go for it.
     *soon = true;

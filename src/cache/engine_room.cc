@@ -34,11 +34,6 @@ struct Engine::Need {
 
 namespace {
 
-template <typename T>
-T Excess(T have, T limit) {
-  return have > limit ? have - limit : 0;
-}
-
 Bytes NamesOf(const Store& store, std::uint32_t slot) {
   const Slot& where = store.slots().slot(slot);
   const Extra* extra = store.slots().record(slot).extra;
@@ -312,6 +307,13 @@ void Engine::Unplan(std::vector<Victim>* plan) {
     Enter(slot);
     plan->pop_back();
   }
+}
+
+Bytes Engine::Lacking(const TierState& tier, Bytes bytes) const {
+  const Bytes room = Excess(store_->bytes(tier.id) + bytes, GrowthLimit(tier));
+  if (tier.reserve == 0 || tier.gauge.unknown() || tier.gauge.total() == 0) return room;
+  const Bytes reserve = tier.gauge.Raised(tier.reserve);
+  return std::max(room, std::min(bytes, Excess(reserve + bytes, FreeMemory(tier))));
 }
 
 TierState* Engine::Above(const TierState& tier) const {

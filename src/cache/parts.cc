@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include "base/parse.h"
+#include "cache/disk_room_source.h"
 #include "device/cpu/card_source.h"
 #include "device/cpu/cpu_device.h"
 #include "device/host/host_pool.h"
@@ -106,10 +107,12 @@ Status OpenDisk(const Options& options, const Seams& seams, Core::Parts* parts) 
   auto store = DiskStore::Open(disk);
   if (!store) return store.error();
   parts->tiers.disk = std::move(*store);
-  const std::string name = options.disk_pressure_source == "auto" ? "disk:" + options.disk_dir
-                                                                  : options.disk_pressure_source;
-  SourceResult source = options.disk_pressure ? SourceResult(options.disk_pressure)
-                                              : OpenNamed("disk_pressure_source", name);
+  SourceResult source = options.disk_pressure;
+  if (!options.disk_pressure) {
+    source = options.disk_pressure_source == "auto"
+                 ? SourceResult(std::make_shared<DiskRoomSource>(options.disk_dir))
+                 : OpenNamed("disk_pressure_source", options.disk_pressure_source);
+  }
   if (!source) return source.error();
   parts->pressure[IndexOf(TierId::kDisk)] = std::move(*source);
   return {};

@@ -201,7 +201,9 @@ constexpr std::array kSettings = {
         "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.disk_pressure_source; }>(
         "disk_pressure_source",
-        "Where the disk tier's pressure comes from; `auto`: the file system of `disk_dir`.", "0.1"),
+        "Where the disk tier's pressure comes from; `auto`: its files as a share of what they and "
+        "the free space of their file system are together.",
+        "0.1"),
     Row<kFlag, [](auto& o) -> auto& { return o.disk_read_back; }>(
         "disk_read_back", "What was written to disk is read again before it counts as a copy.",
         "0.1"),

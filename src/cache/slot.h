@@ -106,7 +106,7 @@ struct Record {
   std::uint32_t parent_slot = kNoSlot;  // Valid only while that slot's generation matches.
   // Live entries that continue this one and have a copy in that tier.
   std::array<std::uint32_t, kTiers> children{};
-  RankMarks marks = 0;     // Rankings' (FactReader::Marks).
+  RankMarks marks = 0;  // Rankings' (FactReader::Marks).
   // Where it is, verified. 0 until committed. While it is visible written through
   // atomic_ref.
   TierMask copies = 0;
