@@ -110,7 +110,9 @@ Result<std::optional<Lease>> Cache::Get(std::string_view key) {
 
 void Core::HandOver(Slot* leased, Lease* lease) {
   if (leased != nullptr && Expired(leased)) {
-    Miss(leased);
+    // Not Miss, which looks at the time: we may be on the strand.
+    if (leased->word.Undo() == LeaseWord::After::kReap) HandOverForReaping(leased);
+    CountMiss();
   } else if (leased != nullptr) {
     HandOut(leased, clock_->Coarse(), lease);
   } else {

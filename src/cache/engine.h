@@ -219,7 +219,10 @@ class Engine {
   Going SendDown(TierState& tier, std::uint32_t slot, const Why& why, Priority priority,
                  bool then_drop, TimePoint now);
   // Room in a lower tier for `slot`, free or in place of entries ranked lower.
-  std::optional<Landing> RoomBelow(TierState& tier, std::uint32_t slot, TimePoint now, bool* soon);
+  // For an ask nobody is destroyed.
+  std::optional<Landing> RoomBelow(TierState& tier, std::uint32_t slot, Reason reason,
+                                   TimePoint now, bool* soon);
+  bool MayGo(const TierState& tier, std::uint32_t slot) const;
   // Whether it could, if movers and room allow: not in EMERGENCY, large enough,
   // not broken.
   bool MayTake(const TierState& tier, std::uint32_t slot, TimePoint now) const;

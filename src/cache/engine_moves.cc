@@ -17,9 +17,6 @@ constexpr std::size_t kUrgentMax = 64;
 constexpr std::size_t kBackgroundMax = 8;
 // After a move into a tier failed it gets nothing for so long.
 constexpr Duration kShunned = std::chrono::milliseconds(250);
-// A tier whose chunks are shared by others may refuse what its account allows;
-// then this many more leave, at most.
-constexpr int kMoreTries = 64;
 constexpr std::size_t kCandidatesMax = 1024;
 }  // namespace
 
@@ -146,7 +143,7 @@ Engine::Going Engine::SendDown(TierState& tier, std::uint32_t slot, const Why& w
     if (!MayTake(*below, slot, now)) continue;
     if (mover_->Waiting(tier.id, below->id) >= most) return Going::kFull;
     bool soon = false;
-    const std::optional<Landing> landing = RoomBelow(*below, slot, now, &soon);
+    const std::optional<Landing> landing = RoomBelow(*below, slot, why.reason, now, &soon);
     full = full || soon;
     if (!landing) continue;
     auto transfer = std::make_unique<Move>();
@@ -164,13 +161,22 @@ Engine::Going Engine::SendDown(TierState& tier, std::uint32_t slot, const Why& w
   return full ? Going::kFull : Going::kNowhere;
 }
 
-std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, TimePoint now,
-                                         bool* soon) {
+// Whether DropOrRemove would succeed.
+bool Engine::MayGo(const TierState& tier, std::uint32_t slot) const {
+  const Record& record = store_->slots().record(slot);
+  if (record.below != nullptr && record.below->transfer != nullptr) return false;
+  if (record.copies == MaskOf(tier.id) && record.has_children()) return false;
+  return store_->Leases(slot) == 0;
+}
+
+std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Reason reason,
+                                         TimePoint now, bool* soon) {
   const Bytes size = store_->slots().slot(slot).size;
   Line& line = tier.last() ? *tier.firm : *tier.backed;
   const Level at = level(tier.id);
   const std::int64_t rank = line.policy.order->KeyFor(at, store_->FactsOf(slot, tier.id));
-  const Why why{tier.last() ? Action::kDestroy : Action::kDrop, Reason::kRoom, OrderName(tier)};
+  const Why why{tier.last() ? Action::kDestroy : Action::kDrop,
+                reason == Reason::kAsk ? reason : Reason::kRoom, OrderName(tier)};
   const auto lacking = [&] { return Lacking(tier, size); };
   if (tier.gauge.unknown() && lacking() > 0 && store_->bytes(tier.id) + size <= capacity(tier.id)) {
     // There is room, but while pressure is unknown it must not be used: that
@@ -178,25 +184,34 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Ti
     *soon = true;
     return std::nullopt;
   }
-  {
+  Bytes need = lacking();
+  if (need == 0) {
+    Result<Landing> landing = store_->Allocate(slot, tier.id);
+    if (landing) return *landing;
+    if (landing.error().code != Code::kNoMemory) return std::nullopt;
+    need = size;  // The account allows it, what it stands on does not.
+  }
+  // Only in place of who is ranked lower, and only if that is enough: nobody
+  // goes for nothing. An ask destroys nobody at all.
+  if (!tier.last() || reason != Reason::kAsk) {
     Aside aside(this);
-    bool refused = false;
-    for (int tries = 0; tries < kMoreTries; tries += refused ? 1 : 0) {
-      if (lacking() == 0) {
+    std::vector<EntryId> lower;
+    for (Bytes found = 0; found < need;) {
+      const std::optional<EntryId> next = line.policy.order->Next(at);
+      if (!next) break;
+      aside.Put(*next);
+      const Facts facts = store_->FactsOf(next->slot, tier.id);
+      if (next->slot == slot || line.policy.order->KeyFor(at, facts) >= rank) break;
+      if (!MayGo(tier, next->slot)) continue;
+      lower.push_back(*next);
+      found += facts.bytes;
+      if (found < need) continue;
+      for (const EntryId id : lower) {
+        if (!DropOrRemove(tier, id.slot, why, now) || lacking() > 0) continue;
         Result<Landing> landing = store_->Allocate(slot, tier.id);
         if (landing) return *landing;
         if (landing.error().code != Code::kNoMemory) return std::nullopt;
-        refused = true;
       }
-      // Only in place of who is ranked lower.
-      const std::optional<EntryId> next = line.policy.order->Next(at);
-      if (!next) break;
-      const Facts facts = store_->FactsOf(next->slot, tier.id);
-      if (next->slot == slot || line.policy.order->KeyFor(at, facts) >= rank) {
-        aside.Put(*next);
-        break;
-      }
-      if (!DropOrRemove(tier, next->slot, why, now)) aside.Put(*next);
     }
   }
   *soon = SendSomeDown(tier, std::max(lacking(), size), why, now);
