@@ -206,7 +206,9 @@ void Engine::FinishUp(Move& transfer, TimePoint now) {
     ReleaseLanding(transfer);
     counts_.fetches_failed += transfer.priority == Priority::kGet ? 1 : 0;
     const Code code = transfer.status.error().code;
-    if (code == Code::kCorrupt) {
+    // From memory it is the source only if that was looked at: it may be good,
+    // and just not have arrived so.
+    if (code == Code::kCorrupt && (transfer.from == TierId::kDisk || transfer.source_damaged)) {
       // A miss for whoever waits, and for everybody after.
       Condemn(state(transfer.from), slot, now);
       return Answer(waiters, kNoSlot, {});
