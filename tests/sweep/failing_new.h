@@ -1,0 +1,35 @@
+// Memory that is refused: this program's operator new throws when it is told
+// to. What the test itself allocates is not counted.
+#pragma once
+
+#include <cstdint>
+
+namespace spillway::sweep {
+
+// From now on allocation `number` (from 0) fails, or it and all after it.
+void FailNewAt(std::uint64_t number, bool for_good);
+void HealNew();
+std::uint64_t CountedNews();
+
+// While it lives, this thread's allocations always work.
+class Exempt {
+ public:
+  Exempt();
+  ~Exempt();
+  Exempt(const Exempt&) = delete;
+  Exempt& operator=(const Exempt&) = delete;
+};
+
+// The opposite, inside one: a call into the product.
+class Counted {
+ public:
+  Counted();
+  ~Counted();
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  const int before_;
+};
+
+}  // namespace spillway::sweep
