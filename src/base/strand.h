@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 
 namespace spillway {
 
@@ -48,17 +49,23 @@ inline void PauseBriefly() {
 #endif
 }
 
-// Posts `work` and returns when it has run. Never call it from the strand.
+// Posts `work` and returns when it has run. Never call it from the strand. What
+// `work` throws is thrown here: whoever runs the strand has no part in it.
 template <typename Work>
 void RunOn(Strand& strand, Work&& work) {
   struct Waiting : Strand::Task {
     Work* work;
+    std::exception_ptr thrown;
     std::atomic<int> done{0};
   } task;
   task.work = &work;
   task.run = [](Strand::Task* self) {
     auto* waiting = static_cast<Waiting*>(self);
-    (*waiting->work)();
+    try {
+      (*waiting->work)();
+    } catch (...) {
+      waiting->thrown = std::current_exception();
+    }
     // The waiter may destroy the task as soon as it sees 1: notify by address
     // only, nothing of the task is read after the store.
     std::atomic<int>* done = &waiting->done;
@@ -66,11 +73,14 @@ void RunOn(Strand& strand, Work&& work) {
     done->notify_one();
   };
   strand.Post(&task);
-  for (int looks = 0; looks < kLooksBeforeSleep; ++looks) {
-    if (task.done.load(std::memory_order_acquire) != 0) return;
-    PauseBriefly();
+  bool done = false;
+  for (int looks = 0; looks < kLooksBeforeSleep && !done; ++looks) {
+    done = task.done.load(std::memory_order_acquire) != 0;
+    if (!done) PauseBriefly();
   }
-  task.done.wait(0, std::memory_order_acquire);
+  if (!done) task.done.wait(0, std::memory_order_acquire);
+  if (task.thrown) [[unlikely]]
+    std::rethrow_exception(task.thrown);
 }
 
 }  // namespace spillway

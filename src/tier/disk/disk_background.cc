@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -25,7 +26,11 @@ void DiskStore::StartLoading(FoundCall found) {
 
 void DiskStore::Loop() {
   while (!stop_) {
-    RunBackground();
+    try {
+      RunBackground();
+    } catch (const std::bad_alloc&) {
+      // Another time; nothing is half done but what has an owner.
+    }
     Guard guard(mutex_);
     wake_.wait_for(guard, kPeriod, [this] { return stop_ || load_; });
   }
@@ -50,7 +55,11 @@ void DiskStore::SettleOnDemand() {
     if (settle_stop_) return;
     const std::uint64_t until = settle_wanted_;
     guard.unlock();
-    (void)journal_.Flush();  // What can't be written now is written later, or never.
+    try {
+      (void)journal_.Flush();  // What can't be written now is written later, or never.
+    } catch (const std::bad_alloc&) {
+      // As well.
+    }
     guard.lock();
     settled_ = until;
     settle_late_ = false;
@@ -62,9 +71,9 @@ void DiskStore::RunBackground() {
   FoundCall load;
   {
     const Guard guard(mutex_);
-    load = std::exchange(load_, nullptr);
+    load.swap(load_);
   }
-  if (load) Load(load);
+  if (load) LoadOrFail(load);
   {
     const Guard guard(mutex_);
     if (!is_loaded_) return;
@@ -73,6 +82,26 @@ void DiskStore::RunBackground() {
   (void)Sync();
   GiveBackIdle();
   ShortenJournal();
+}
+
+void DiskStore::LoadOrFail(const FoundCall& found) {
+  try {
+    return Load(found);
+  } catch (const std::bad_alloc&) {
+    // What we did not see may be there: nothing is touched any more.
+    const Guard guard(mutex_);
+    health_ = Health::kDown;
+    why_ = "no memory";
+  }
+  // Everybody waits for an end of this.
+  for (bool told = false; !told && !stop_;) {
+    try {
+      found({}, true);
+      told = true;
+    } catch (const std::bad_alloc&) {
+      std::this_thread::yield();
+    }
+  }
 }
 
 // Is the directory still there, and how much space has its file system?

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -24,7 +25,11 @@ DiskStore::~DiskStore() {
   }
   if (settler_.joinable()) settler_.join();
   if (thread_.joinable()) thread_.join();
-  (void)Sync();
+  try {
+    (void)Sync();
+  } catch (const std::bad_alloc&) {
+    // What was not synced outlives us all the same, but for a power cut.
+  }
 }
 
 Bytes DiskStore::allocated() const {
@@ -104,6 +109,11 @@ Result<BlobId> DiskStore::Allocate(const BlobFacts& facts) {
     return lacking;
   });
   if (!extent) return full("what is free is in pieces, or the file system is full");
+  // What follows can't fail.
+  if (idle_ids_.empty()) {
+    if (entries_.size() == entries_.capacity()) entries_.reserve(2 * entries_.size() + 16);
+    idle_ids_.reserve(entries_.capacity());
+  }
   [[maybe_unused]] const bool taken = allocator_.Take(*extent);
   assert(taken);
 
@@ -134,7 +144,17 @@ void DiskStore::Revoke(BlobId id) {
   if (std::exchange(entry.is_revoked, true)) return;
   // Behind its own record, if that is still on its way.
   const std::uint64_t sequence = entry.place.bytes > 0 ? entry.place.sequence : entry.queued;
-  if (sequence != 0) journal_.QueueDelete(sequence);
+  if (sequence != 0) Forget(sequence);
+}
+
+// Without memory it stays in the journal, and is rejected when it is read: its
+// place is somebody else's then.
+void DiskStore::Forget(std::uint64_t sequence) {
+  try {
+    journal_.QueueDelete(sequence);
+  } catch (const std::bad_alloc&) {
+    ++counters_.io_errors;
+  }
 }
 
 void DiskStore::Leave(BlobId id, bool quarantine) {
@@ -142,20 +162,25 @@ void DiskStore::Leave(BlobId id, bool quarantine) {
   assert(id < entries_.size() && entries_[id].state != State::kFree);
   Entry& entry = entries_[id];
   if (entry.place.bytes > 0) {
-    if (!entry.is_revoked) journal_.QueueDelete(entry.place.sequence);
+    if (!entry.is_revoked) Forget(entry.place.sequence);
     journal_live_ -= entry.place.bytes;
   }
   allocated_ -= entry.size;
-  if (quarantine) {
-    quarantine_.push_back(entry.extent);
-    quarantined_ += entry.extent.bytes;
-  } else {
-    allocator_.Give(entry.extent);
-  }
-  while (quarantined_ > quarantine_max_) {
-    allocator_.Give(quarantine_.front());
-    quarantined_ -= quarantine_.front().bytes;
-    quarantine_.pop_front();
+  try {
+    if (quarantine) {
+      quarantine_.push_back(entry.extent);
+      quarantined_ += entry.extent.bytes;
+    } else {
+      allocator_.Give(entry.extent);
+    }
+    while (quarantined_ > quarantine_max_) {
+      const Extent oldest = quarantine_.front();
+      quarantined_ -= oldest.bytes;
+      quarantine_.pop_front();
+      allocator_.Give(oldest);
+    }
+  } catch (const std::bad_alloc&) {
+    // That place is nobody's until the store is opened anew.
   }
   entry = {};
   idle_ids_.push_back(id);

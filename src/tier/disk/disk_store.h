@@ -146,19 +146,21 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   Error Refusal() const;  // With mutex_.
   void Worsen(Health health, const std::string& why);
   void Leave(BlobId id, bool quarantine);
-  Bytes GrowableBytes() const;  // With mutex_.
+  void Forget(std::uint64_t sequence);  // With mutex_.
+  Bytes GrowableBytes() const;          // With mutex_.
 
   // disk_transfer.cc
   Result<Entry> EntryOf(BlobId id) const;
   Status Back(const Extent& extent);
-  Status WriteBytes(const Entry& entry, const BlobFacts& facts, Seal* seal,
-                    const Source& source, const std::atomic<bool>* cancelled, Hash128* header);
+  Status WriteBytes(const Entry& entry, const BlobFacts& facts, Seal* seal, const Source& source,
+                    const std::atomic<bool>* cancelled, Hash128* header);
   Status Verify(const Entry& entry, const BlobFacts& expected, std::byte* to, Seal* seal,
                 const std::atomic<bool>* cancelled);
   Error FileError(int error, std::string_view doing);
 
   // disk_load.cc
   void Load(const FoundCall& found);
+  void LoadOrFail(const FoundCall& found);
   void Recover(Recovery* recovery);
   void Settle(Recovery* recovery);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,6 +14,15 @@
 
 namespace spillway {
 namespace {
+
+// Its writer waits for one, whatever becomes of the words.
+void Answer(std::optional<Status>* answer, const Status& status) {
+  try {
+    *answer = status;
+  } catch (const std::bad_alloc&) {
+    *answer = Error{status ? Code::kInternal : status.error().code, "no memory"};
+  }
+}
 
 // What fills up the page in which `at` lies.
 std::vector<std::byte> PaddingAt(Bytes at, std::uint64_t seed) {
@@ -30,6 +41,21 @@ std::string Journal::PathOf(std::uint64_t number) const {
   return fmt::format("{}/journal-{}", directory_, number);
 }
 
+class Journal::Role {
+ public:
+  Role(Journal* journal, Lock* lock) : journal_(journal), lock_(lock) { journal->TakeRole(lock); }
+  ~Role() {
+    if (!lock_->owns_lock()) lock_->lock();
+    journal_->GiveRole();
+  }
+  Role(const Role&) = delete;
+  Role& operator=(const Role&) = delete;
+
+ private:
+  Journal* const journal_;
+  Lock* const lock_;
+};
+
 Status Journal::Start(const Hash128& store) {
   JournalHeader header;
   header.store = store;
@@ -37,11 +63,9 @@ Status Journal::Start(const Hash128& store) {
   std::vector<Place> none;
   std::string why;
   Lock lock(mutex_);
-  TakeRole(&lock);
+  const Role role(this, &lock);
   lock.unlock();
   const Rewritten done = Replace(header, &none, &why);
-  lock.lock();
-  GiveRole();
   if (done == Rewritten::kDone) return {};
   return Error{Code::kUnavailable, why};
 }
@@ -78,10 +102,8 @@ void Journal::QueueDelete(std::uint64_t sequence) {
 Status Journal::Flush() {
   Lock lock(mutex_);
   // Even with nothing queued: who has the role may be writing what was.
-  TakeRole(&lock);
-  Status status = WriteQueued(&lock);
-  GiveRole();
-  return status;
+  const Role role(this, &lock);
+  return WriteQueued(&lock);
 }
 
 std::uint64_t Journal::QueuePut(const PutRecord& put, std::uint32_t cookie,
@@ -103,39 +125,48 @@ Status Journal::Await(const std::optional<Status>* answer) {
       changed_.wait(lock);
       continue;
     }
-    role_taken_ = true;
+    const Role role(this, &lock);
     (void)WriteQueued(&lock);  // Our answer is among those it gives.
-    GiveRole();
   }
   return **answer;
 }
 
 Status Journal::WriteQueued(Lock* lock) {
   if (queue_.empty()) return {};
-  std::deque<Item> batch = std::exchange(queue_, {});
+  std::list<Item> batch;
+  batch.swap(queue_);
   const bool broken = broken_;
   lock->unlock();
   std::vector<Place> places;
-  Status status = broken ? Error{Code::kUnavailable, "disk: the journal can't be written to"}
-                         : WriteBatch(batch, &places);
+  Status status;
+  try {
+    status = broken ? Error{Code::kUnavailable, "disk: the journal can't be written to"}
+                    : WriteBatch(batch, &places);
+  } catch (const std::bad_alloc&) {
+    status = Error{Code::kNoMemory, "no memory"};
+  }
   if (status) {
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      if (batch[i].answer != nullptr) owner_->Recorded(batch[i].cookie, places[i]);
+    auto place = places.begin();
+    for (const Item& item : batch) {
+      if (item.answer != nullptr) owner_->Recorded(item.cookie, *place);
+      ++place;
     }
   }
   lock->lock();
   // Deletes are not given up: they wait, in front, for the next commit.
-  for (auto item = batch.rbegin(); item != batch.rend(); ++item) {
+  for (auto item = batch.begin(); item != batch.end();) {
+    const auto next = std::next(item);
     if (item->answer != nullptr) {
-      *item->answer = status;
-    } else if (!status) {
-      queue_.push_front(std::move(*item));
+      Answer(item->answer, status);
+      batch.erase(item);
     }
+    item = next;
   }
+  if (!status) queue_.splice(queue_.begin(), batch);
   return status;
 }
 
-Status Journal::WriteBatch(const std::deque<Item>& batch, std::vector<Place>* places) {
+Status Journal::WriteBatch(const std::list<Item>& batch, std::vector<Place>* places) {
   std::vector<std::byte> bytes;
   for (const Item& item : batch) {
     std::vector<std::byte> record = item.record;
@@ -164,15 +195,16 @@ Status Journal::Append(const std::vector<std::byte>& bytes) {
 int Journal::Sync() {
   std::shared_ptr<OpenFile> file;
   Lock lock(mutex_);
-  TakeRole(&lock);
-  const bool ends_page = bytes_ % kPageBytes == 0;
-  lock.unlock();
-  // On a full disk it can't be; that is no reason not to sync what is there.
-  if (!ends_page) (void)Append(PaddingAt(bytes_, header_.Seed()));
-  lock.lock();
-  file = file_;
-  is_dirty_ = false;
-  GiveRole();
+  {
+    const Role role(this, &lock);
+    const bool ends_page = bytes_ % kPageBytes == 0;
+    lock.unlock();
+    // On a full disk it can't be; that is no reason not to sync what is there.
+    if (!ends_page) (void)Append(PaddingAt(bytes_, header_.Seed()));
+    lock.lock();
+    file = file_;
+    is_dirty_ = false;
+  }
   lock.unlock();
   const int result = files_->Sync(file->get());
   if (result == 0) return 0;
@@ -183,7 +215,7 @@ int Journal::Sync() {
 
 Journal::Rewritten Journal::Rewrite(std::string* why) {
   Lock lock(mutex_);
-  TakeRole(&lock);
+  const Role role(this, &lock);
   JournalHeader header = header_;
   header.epoch = number_ + 1;
   header.first_sequence = queue_.empty() ? next_sequence_ : queue_.front().sequence;
@@ -194,8 +226,6 @@ Journal::Rewritten Journal::Rewrite(std::string* why) {
   }
   const Rewritten done = Replace(header, &places, why);
   if (done != Rewritten::kNot) owner_->Moved(places);
-  lock.lock();
-  GiveRole();
   return done;
 }
 

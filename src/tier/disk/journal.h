@@ -15,7 +15,7 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -92,10 +92,13 @@ class Journal {
     std::optional<Status>* answer = nullptr;  // Of a put: its writer waits for it.
   };
 
+  // Whoever has the role is the one who writes; given back at the end of scope,
+  // with the mutex.
+  class Role;
   void TakeRole(Lock* lock);
   void GiveRole();
   Status WriteQueued(Lock* lock);
-  Status WriteBatch(const std::deque<Item>& batch, std::vector<Place>* places);
+  Status WriteBatch(const std::list<Item>& batch, std::vector<Place>* places);
   Status Append(const std::vector<std::byte>& bytes);
   // With the role.
   Rewritten Replace(const JournalHeader& header, std::vector<Place>* places, std::string* why);
@@ -109,7 +112,7 @@ class Journal {
   std::condition_variable changed_;
   // Guarded by mutex_.
   bool role_taken_ = false;
-  std::deque<Item> queue_;
+  std::list<Item> queue_;  // What could not be written goes back without memory.
   std::uint64_t next_sequence_ = 1;
   // Changed by who has the role, who may read them without the mutex.
   std::shared_ptr<OpenFile> file_;
