@@ -23,7 +23,7 @@ TEST(ParseBytes, ReadsWhatPeopleWrite) {
   EXPECT_EQ(ParseBytes("64kib").value(), 64 * kKiB);
   EXPECT_EQ(ParseBytes(" 1.5 GiB ").value(), kGiB + kGiB / 2);
   EXPECT_EQ(ParseBytes("2GB").value(), 2'000'000'000U);
-  EXPECT_EQ(ParseBytes("3TiB").value(), 3 * 1024 * kGiB);
+  EXPECT_EQ(ParseBytes("3TiB").value(), 3 * (1024 * kGiB));
   EXPECT_EQ(ParseBytes("18446744073709551615").value(), 18446744073709551615U);
 }
 

@@ -160,11 +160,13 @@ TEST_F(TiersTest, FilesOfOthersAreNoPressureByThemselves) {
   ASSERT_TRUE(Open().Start());
   ASSERT_TRUE(Set("a", Bulk("a", kMiB)));
   ASSERT_TRUE(AllBacked());
-  ASSERT_TRUE(Eventually([](const Stats& stats) { return stats.disk_source.reads > 0; }));
-  const Stats stats = cache_->stats();
-  ASSERT_TRUE(stats.disk_source.reading);
-  EXPECT_GE(stats.disk_source.reading->total, stats.disk_source.reading->free + kMiB);
-  EXPECT_EQ(stats.disk.level, Level::kRelaxed);
+  // What it could have is what it has and what is free, not the whole disk.
+  EXPECT_TRUE(Eventually([](const Stats& stats) {
+    const std::optional<Reading>& reading = stats.disk_source.reading;
+    return reading && reading->total >= reading->free + kMiB &&
+           reading->total <= reading->free + 64 * kMiB;
+  }));
+  EXPECT_EQ(cache_->stats().disk.level, Level::kRelaxed);
 }
 
 TEST_F(TiersTest, ManyGetsOfOneColdKeyReadItOnce) {

@@ -105,7 +105,7 @@ class Store {
   // moved out of kVisible by TryEvict (owned) or Kill.
   Fate Retire(std::uint32_t slot, bool owned);
   // No blob is anybody's any more: the directory is free for others.
-  void CloseDisk() { tiers_.disk.reset(); }
+  void CloseDisk();
   // Its blob stays on disk, and is nobody's here any more.
   void Forsake(std::uint32_t slot);
   // The last lease on a zombie is gone.
@@ -217,7 +217,7 @@ class TierView final : public FactReader {
   void Prefetch(EntryId id) const override;
 
  private:
-  Facts FactsOf(std::uint32_t slot) const;
+  bool ReadOne(EntryId id, Facts* facts) const;
 
   const Store* const store_;
   const TierId tier_;

@@ -228,7 +228,7 @@ void HostPool::EnsureThread() {
       ::pthread_setname_np(::pthread_self(), "spillway-pool");
       Work();
     });
-  } catch (const std::system_error&) {
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch)
     // No thread to be had now: nothing is prepared, and all else works.
   }
 }

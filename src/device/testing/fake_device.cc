@@ -106,9 +106,9 @@ bool FakeDevice::ToldToFailMap() {
 Status FakeDevice::MapChunk(std::byte* at) {
   std::uint8_t& state = ChunkState(at);
   Require(state != kMapped, "maps a chunk twice");
-  const Status taken = ToldToFailMap()
-                           ? Status(Error{Code::kNoMemory, "the fake device was told to refuse"})
-                           : process_->ledger().Take(chunk_bytes_);
+  Status taken = ToldToFailMap()
+                     ? Status(Error{Code::kNoMemory, "the fake device was told to refuse"})
+                     : process_->ledger().Take(chunk_bytes_);
   if (!taken) {
     ++map_failures_;
     return taken;
