@@ -64,11 +64,38 @@ enum class Mutant : std::uint8_t {
   kGenerationsGoOn,  // Generations are numbered across caches.
 
   // Several tiers, for tests/tiersim.
-  kTornMoveCommitted,  // What has arrived is not verified.
+  // 1: accounting
+  kBackedMarkKept,  // A copy whose copy below has gone still counts as backed.
+  kLandingLeaked,   // The room of a move that came too late is not given back.
+  kPassingLeaked,   // Memory lent for a read is never given back.
+  // 3: values and causes
+  kReplacedGetMisses,  // A get that waits when its key is set anew misses.
+  // 4: nothing unverified
+  kTornMoveCommitted,    // What has arrived is not verified.
+  kFailedMoveCommitted,  // A move that failed counts as a copy.
+  kCorruptBlobServed,
+  kTwoLoadsOfOne,  // A second get starts a second load.
+  // 5: one owner
+  kErasedBlobStays,  // Who goes leaves its blob on disk.
+  kPinKept,          // A move that has ended keeps its entry.
+  // 6: level and refusal
+  kEmergencyTakesMoves,  // A tier in EMERGENCY takes what leaves those above.
+  // 7: who leaves
+  kParentLeavesFirst,    // A parent is demoted before those that continue it.
+  kDestroyedNotDemoted,  // What a lower tier could take is destroyed.
+  kAskDestroys,
+  kLowerTierDestroysAll,  // Relief of a tier takes the copies above along.
+  // 8: liveness
+  kFailedLoadForgotten,  // Who waits for a load that fails is not answered.
+  kParkedNeverWoken,     // Sets that wait for room wait until their time is over.
+  kGoingNeverReturned,   // Bytes count as on their way for ever.
+  // 9: after a crash
+  kOldBlobAdopted,   // A key erased while the disk was read in comes back.
+  kRevokeForgotten,  // A generation that was replaced comes back after a kill.
   kCount
 };
 // Those before it show with a single tier, too.
-inline constexpr Mutant kFirstTierMutant = Mutant::kTornMoveCommitted;
+inline constexpr Mutant kFirstTierMutant = Mutant::kBackedMarkKept;
 
 #if defined(SPILLWAY_MUTANTS)
 inline Mutant& ActiveMutant() {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/mutant.h"
 #include "base/printable.h"
 #include "cache/move.h"
 
@@ -28,6 +29,7 @@ Status ToMemory(const Ways& ways, Move* transfer) {
     const Bytes bytes = std::min(Seal::kPieceBytes, transfer->bytes - at);
     tier->Write(transfer->landing.block + at, Source(transfer->source + at, bytes));
   }
+  if (MutantOn(Mutant::kTornMoveCommitted)) return {};
   const auto damaged = transfer->seal->FirstDamaged(transfer->landing.block, transfer->bytes);
   if (!damaged) return {};
   transfer->source_damaged =
@@ -60,6 +62,7 @@ void Carry(const Ways& ways, Move* transfer) {
     std::byte* const to = transfer->to == TierId::kDisk ? nullptr : transfer->landing.block;
     transfer->status =
         ways.disk->Read(transfer->blob, transfer->facts, to, &seal, &transfer->cancelled);
+    if (MutantOn(Mutant::kCorruptBlobServed) && !transfer->status) transfer->status = {};
     if (transfer->status) transfer->seal = std::move(seal);
   } else if (transfer->to == TierId::kDisk) {
     transfer->status = ToDisk(ways, transfer);

@@ -225,7 +225,7 @@ void Engine::RemoveHidden(std::uint32_t slot, const Why& why, TimePoint now) {
 
 void Engine::Revoke(std::uint32_t slot) {
   const Record& record = store_->slots().record(slot);
-  if (record.below == nullptr) return;
+  if (record.below == nullptr || MutantOn(Mutant::kRevokeForgotten)) return;
   const Move* const going = record.below->transfer;
   if (Has(record.copies, TierId::kDisk)) {
     store_->disk()->Revoke(record.below->blob);
@@ -233,6 +233,8 @@ void Engine::Revoke(std::uint32_t slot) {
   } else if (going != nullptr && going->to == TierId::kDisk) {
     store_->disk()->Revoke(going->landing.blob);
     unsettled_ = true;
+  } else if (record.below->had_blob) {
+    unsettled_ = true;  // The disk may still have to be told of that one.
   }
 }
 

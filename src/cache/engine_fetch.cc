@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/mutant.h"
 #include "base/printable.h"
 #include "cache/engine.h"
 
@@ -33,7 +34,7 @@ void Engine::Fetch(Waiter* waiter, TimePoint now) {
   }
   ++counts_.fetches;
   Below& below = store_->BelowOf(slot);
-  if (below.transfer == nullptr) {
+  if (below.transfer == nullptr || MutantOn(Mutant::kTwoLoadsOfOne)) {
     if (Status up = BringUp(slot, Priority::kGet, now); !up) {
       ++counts_.fetches_failed;
       return waiter->done(waiter, nullptr, up);
@@ -215,6 +216,7 @@ void Engine::FinishUp(Move& transfer, TimePoint now) {
     }
     if (transfer.from == TierId::kDisk) ++state(TierId::kDisk).failed_moves;
     Enter(slot);
+    if (MutantOn(Mutant::kFailedLoadForgotten)) return;
     return Answer(waiters, kNoSlot, transfer.status);
   }
   Below& below = store_->BelowOf(slot);
@@ -245,6 +247,7 @@ void Engine::FreePassing(TimePoint) {
     std::byte*& block = store_->BelowOf(id.slot).passing;
     const auto take = [&] { slot.data.store(nullptr, std::memory_order_release); };
     if (!store_->index().Rework(id.slot, take)) return false;
+    if (MutantOn(Mutant::kPassingLeaked)) return true;
     store_->CountPassing(0, slot.size);
     std::free(block);  // NOLINT(cppcoreguidelines-no-malloc): aligned_alloc's.
     block = nullptr;
@@ -258,8 +261,9 @@ void Engine::Adopt(std::vector<BlobStore::Found> found, bool done, TimePoint now
   for (BlobStore::Found& blob : found) {
     const std::uint64_t hash = store_->index().HashOf(blob.facts.key);
     // Set anew or erased since the start, or of no use: too long ago, no slot.
-    const bool newer = store_->index().Lookup(hash, blob.facts.key) != kNoSlot || cleared_early_ ||
-                       written_early_.contains(blob.facts.key);
+    const bool newer =
+        store_->index().Lookup(hash, blob.facts.key) != kNoSlot || cleared_early_ ||
+        (written_early_.contains(blob.facts.key) && !MutantOn(Mutant::kOldBlobAdopted));
     Result<std::uint32_t> slot = Error{Code::kBusy, ""};
     if (!newer && !closed_) slot = store_->Adopt(blob, now);
     if (!slot) {

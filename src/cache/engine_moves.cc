@@ -122,7 +122,8 @@ Bytes Engine::GiveBack(TierId id, Bytes bytes, TimePoint now, bool* more) {
 // --- down ---
 
 bool Engine::MayTake(const TierState& tier, std::uint32_t slot, TimePoint now) const {
-  if (tier.blocked() || now < tier.shunned_until || closed_) return false;
+  if (tier.blocked() && !MutantOn(Mutant::kEmergencyTakesMoves)) return false;
+  if (now < tier.shunned_until || closed_) return false;
   if (store_->slots().slot(slot).size > GrowthLimit(tier)) return false;
   return tier.id != TierId::kDisk || store_->disk()->health() == BlobStore::Health::kGood;
 }
@@ -193,7 +194,7 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Re
   }
   // Only in place of who is ranked lower, and only if that is enough: nobody
   // goes for nothing. An ask destroys nobody at all.
-  if (!tier.last() || reason != Reason::kAsk) {
+  if (!tier.last() || reason != Reason::kAsk || MutantOn(Mutant::kAskDestroys)) {
     Aside aside(this);
     std::vector<EntryId> lower;
     for (Bytes found = 0; found < need;) {
@@ -284,11 +285,12 @@ void Engine::Finish(std::unique_ptr<Move> transfer, TimePoint now) {
   std::erase(transfers_, transfer.get());
   const std::uint32_t slot = transfer->id.slot;
   store_->slots().record(slot).below->transfer = nullptr;
-  const bool dead = store_->slots().slot(slot).word.Release() == LeaseWord::After::kReap;
+  const bool dead = !MutantOn(Mutant::kPinKept) &&
+                    store_->slots().slot(slot).word.Release() == LeaseWord::After::kReap;
   const bool live = !dead && store_->IsLive(transfer->id);
   if (transfer->to > transfer->from) {
     TierState& from = state(transfer->from);
-    from.going -= transfer->bytes;
+    if (!MutantOn(Mutant::kGoingNeverReturned)) from.going -= transfer->bytes;
     from.background -= transfer->background_at_start ? 1 : 0;
   }
   if (transfer->status) {
@@ -297,7 +299,10 @@ void Engine::Finish(std::unique_ptr<Move> transfer, TimePoint now) {
     ++counts_.cancelled;
   }
   if (!live) {
-    ReleaseLanding(*transfer);
+    if (!MutantOn(Mutant::kLandingLeaked)) ReleaseLanding(*transfer);
+    if (MutantOn(Mutant::kReplacedGetMisses)) {
+      Answer(std::exchange(transfer->waiters, nullptr), kNoSlot, {});
+    }
     FetchAgain(*transfer, now);
   } else if (transfer->to == transfer->from) {
     FinishScrub(*transfer, now);
@@ -319,7 +324,7 @@ void Engine::FinishDown(Move& transfer, TimePoint now) {
   TierState& from = state(transfer.from);
   TierState& to = state(transfer.to);
   const std::uint32_t slot = transfer.id.slot;
-  if (!transfer.status) {
+  if (!transfer.status && !MutantOn(Mutant::kFailedMoveCommitted)) {
     ReleaseLanding(transfer);
     if (transfer.source_damaged) return Condemn(from, slot, now);
     if (transfer.status.error().code != Code::kCancelled) {
@@ -336,7 +341,8 @@ void Engine::FinishDown(Move& transfer, TimePoint now) {
   const bool expired = transfer.reason == Reason::kExpired;
   const Why gone{expired ? Action::kExpire : Action::kDemote, transfer.reason, transfer.order};
   // Who continues it here leaves first; then it can, being backed now.
-  const bool leaf = store_->slots().record(slot).children[IndexOf(from.id)] == 0;
+  const bool leaf = store_->slots().record(slot).children[IndexOf(from.id)] == 0 ||
+                    MutantOn(Mutant::kParentLeavesFirst);
   if (transfer.then_drop && leaf && Drop(from, slot, gone, now)) return;
   Log(slot, from.id, {Action::kBack, transfer.reason, transfer.order}, now);
 }
@@ -482,7 +488,7 @@ void Engine::WakeParked(TimePoint now, bool look_at_deadlines) {
       parked->retry(parked, true);
     }
   }
-  while (parked_ != nullptr) {
+  while (parked_ != nullptr && !MutantOn(Mutant::kParkedNeverWoken)) {
     Parked* const first = parked_;
     // It may be gone as soon as it has succeeded.
     Parked* const rest = first->next;

@@ -102,7 +102,8 @@ Engine::Progress Engine::Choose(TierState& tier, const Stage& stage, Level ranke
       // The movers have enough to do; the next sample goes on from here.
       if (down == Going::kFull) return Progress::kDone;
       if (down == Going::kNowhere) continue;
-    } else if (store_->slots().record(id->slot).copies != MaskOf(tier.id)) {
+    } else if (store_->slots().record(id->slot).copies != MaskOf(tier.id) &&
+               !MutantOn(Mutant::kLowerTierDestroysAll)) {
       // It is above, too, and stays there: only this copy goes.
       if (!Drop(tier, id->slot, {Action::kDrop, why.reason, why.order}, now)) {
         put_back_.push_back(*id);
@@ -136,6 +137,7 @@ bool Engine::Hopeless(const TierState& tier, const Stage& stage, std::uint32_t s
     return true;
   }
   if (on_its_way) return false;
+  if (MutantOn(Mutant::kDestroyedNotDemoted)) return true;
   for (const TierState* below = tier.below; below != nullptr; below = below->below) {
     if (MayTake(*below, slot, now)) return false;
   }

@@ -48,6 +48,7 @@ struct Below {
   std::uint64_t blob_generation = 0;  // As the blob names it: older than this process, maybe.
   std::optional<Seal> seal;           // Once its bytes have stood in host memory.
   std::byte* passing = nullptr;       // Lent for a read or two, in memory of no tier.
+  bool had_blob = false;              // It was on disk, and left it.
   bool damaged = false;               // The blob is not what it should be.
   Move* transfer = nullptr;           // At most one.
   std::uint64_t accesses = 0;         // When it was last brought up or lent from below.

@@ -115,10 +115,13 @@ void Store::GiveBack(std::uint32_t id, TierId tier, std::byte* block) {
   const bool backed = record.backed_in(tier);
   SetCopies(id, static_cast<TierMask>(record.copies & ~MaskOf(tier)));
   if (tier == TierId::kDisk) {
-    record.below->damaged ? tiers_.disk->Quarantine(record.below->blob)
-                          : tiers_.disk->Free(record.below->blob);
+    if (!MutantOn(Mutant::kErasedBlobStays)) {
+      record.below->damaged ? tiers_.disk->Quarantine(record.below->blob)
+                            : tiers_.disk->Free(record.below->blob);
+    }
     record.below->blob = kNoBlob;
     record.below->damaged = false;
+    record.below->had_blob = true;
   } else {
     memory(tier)->Free(block, size, backed);
     if (tier == TierId::kHost) record.below->host = nullptr;
@@ -142,8 +145,27 @@ void Store::SetCopies(std::uint32_t id, TierMask after) {
     if (was == is) continue;
     Bytes& backed = backed_bytes_[IndexOf(tier)];
     backed = is ? backed + size : backed - size;
+    if (!is && MutantOn(Mutant::kBackedMarkKept)) continue;
     if (Has(after, tier)) memory(tier)->SetBacked(BlockIn(id, tier), size, is);
   }
+}
+
+// The dead that are still read lie in memory: what they have on disk has gone,
+// and must not be looked for when their readers let go.
+void Store::CloseDisk() {
+  if (tiers_.disk == nullptr) return;
+  for (std::uint32_t id = 0; id < slots_->high_water(); ++id) {
+    const Record& record = slots_->record(id);
+    if (LeaseWord::StateOf(slots_->slot(id).word.Load()) == SlotState::kFree ||
+        !Has(record.copies, TierId::kDisk)) {
+      continue;
+    }
+    tiers_.disk->Free(record.below->blob);
+    bytes_[IndexOf(TierId::kDisk)] -= slots_->slot(id).size;
+    SetCopies(id, static_cast<TierMask>(record.copies & ~MaskOf(TierId::kDisk)));
+    record.below->blob = kNoBlob;
+  }
+  tiers_.disk.reset();
 }
 
 void Store::Forsake(std::uint32_t id) {

@@ -26,6 +26,7 @@ struct SetInfo {
   std::uint64_t generation = 0;  // In this life of the cache.
   std::uint32_t slot = 0;        // Likewise.
   bool live = false;
+  bool answered = false;                          // Its writer knows.
   bool synced = false;                            // On disk, and a sync has passed since.
   std::uint64_t freed_epoch = ~std::uint64_t{0};  // Syncs before its blob was given up.
   bool ended_for_good = false;    // Its writer was told: not even a kill brings it back.
@@ -63,6 +64,7 @@ class Ledger {
     info.slot = slot;
     info.last_use = now;
     info.live = true;
+    info.ended_for_good = false;
     current_[info.key] = set;
     ++live_;
   }

@@ -16,7 +16,26 @@ struct Known {
 };
 
 constexpr Known kKnown[] = {
+    {Mutant::kBackedMarkKept, "BackedMarkKept", 1},
+    {Mutant::kLandingLeaked, "LandingLeaked", 1},
+    {Mutant::kPassingLeaked, "PassingLeaked", 1},
+    {Mutant::kReplacedGetMisses, "ReplacedGetMisses", 3},
     {Mutant::kTornMoveCommitted, "TornMoveCommitted", 4},
+    {Mutant::kFailedMoveCommitted, "FailedMoveCommitted", 4},
+    {Mutant::kCorruptBlobServed, "CorruptBlobServed", 4},
+    {Mutant::kTwoLoadsOfOne, "TwoLoadsOfOne", 4},
+    {Mutant::kErasedBlobStays, "ErasedBlobStays", 5},
+    {Mutant::kPinKept, "PinKept", 5},
+    {Mutant::kEmergencyTakesMoves, "EmergencyTakesMoves", 6},
+    {Mutant::kParentLeavesFirst, "ParentLeavesFirst", 7},
+    {Mutant::kDestroyedNotDemoted, "DestroyedNotDemoted", 7},
+    {Mutant::kAskDestroys, "AskDestroys", 7},
+    {Mutant::kLowerTierDestroysAll, "LowerTierDestroysAll", 7},
+    {Mutant::kFailedLoadForgotten, "FailedLoadForgotten", 8},
+    {Mutant::kParkedNeverWoken, "ParkedNeverWoken", 8},
+    {Mutant::kGoingNeverReturned, "GoingNeverReturned", 8},
+    {Mutant::kOldBlobAdopted, "OldBlobAdopted", 9},
+    {Mutant::kRevokeForgotten, "RevokeForgotten", 9},
 };
 static_assert(std::size(kKnown) == static_cast<std::size_t>(Mutant::kCount) -
                                        static_cast<std::size_t>(kFirstTierMutant),

@@ -93,6 +93,8 @@ void DrawOptions(Rng& rng, Plan* plan) {
   options.emergency_time = rng.Percent(20) ? Duration::zero() : ticks(2, 200);
   options.disk_read_back = rng.Percent(60);
   options.entries_max = 1 << 12;
+  options.reserve = rng.Percent(20) ? 0.05 : 0;  // Of the host tier.
+  options.reserve_bytes_min = 0;
   options.token_budget.reset();
   if (rng.Percent(20)) {
     options.token_budget =

@@ -31,6 +31,7 @@ Result<BlobId> WatchedDisk::Allocate(const BlobFacts& facts) {
     ++refusals_;
     return id;
   }
+  watch_.taken(facts.meta);
   if (!blobs_.emplace(*id, facts.meta).second) {
     verdict_->Fail(sim::kOneOwner, fmt::format("blob {} was given to two owners", *id));
   }

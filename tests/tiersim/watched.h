@@ -59,6 +59,7 @@ class WatchedDisk final : public BlobStore {
     // A blob is given up or, if only its key has gone, revoked; `meta` is that
     // of its facts.
     std::function<void(BlobId id, const std::string& meta, bool freed)> gone;
+    std::function<void(const std::string& meta)> taken;
     std::function<bool()> settles;
   };
   WatchedDisk(std::unique_ptr<BlobStore> disk, sim::Verdict* verdict, Watch watch)

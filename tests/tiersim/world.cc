@@ -100,6 +100,12 @@ void World::Open() {
                              SetInfo& info = ledger_.at(set);
                              info.freed_epoch = std::min(info.freed_epoch, epoch_);
                            },
+                           [this](const std::string& meta) {
+                             const SetNo set = std::strtoull(meta.c_str(), nullptr, 10);
+                             if (!ledger_.Knows(set)) return;
+                             ledger_.at(set).freed_epoch = ~std::uint64_t{0};
+                             ledger_.at(set).synced = false;
+                           },
                            [this] { return !loading_; }});
     disk_ = watched.get();
     parts.tiers.disk = std::move(watched);

@@ -37,6 +37,7 @@ void World::Submit(Flight& flight) {
 void World::Completed(Flight& flight) {
   if (flight.done) Fail(sim::kLiveness, "an operation was answered twice");
   flight.done = true;
+  if (submitting_ == &flight) submitting_ = nullptr;
   std::erase_if(tasks_, [&](const auto& task) { return task.second == &flight; });
   if (dead_) return;
   const Operation& operation = flight.operation;
@@ -102,6 +103,7 @@ void World::DoSet() {
 }
 
 void World::SetCompleted(Flight& flight) {
+  ledger_.at(flight.set).answered = true;
   const Operation& operation = flight.operation;
   if (!operation.status) {
     if (flight.committed) Fail(sim::kAllOrNothing, "a set was committed and then refused");
@@ -140,8 +142,7 @@ void World::CheckRefusal(const Flight& flight) {
       return;
     case Code::kBlocked:
       for (const TierId tier : kTierIds) {
-        if (!plan_.Has(tier) || (tier == TierId::kDevice && plan_.reserve > 0)) continue;
-        if (CouldTake(tier, size)) {
+        if (plan_.Has(tier) && CouldTake(tier, size)) {
           Fail(sim::kLevelAndRefusal, fmt::format("{} bytes were refused, and the {} tier has {} "
                                                   "free: {}",
                                                   size, Name(tier), FreeRoom(tier), why));

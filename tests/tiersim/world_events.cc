@@ -195,6 +195,8 @@ bool World::CouldTake(TierId tier, Bytes size) {
     if (probe) disk_->inner().Free(*probe);
     return probe.has_value();
   }
+  // Free memory beyond the reserve is not ours to count.
+  if (tier == TierId::kDevice ? plan_.reserve > 0 : plan_.options.reserve > 0) return false;
   Tier& memory = memory_[IndexOf(tier)]->seen();
   const Result<std::byte*> probe = memory.Allocate(size);
   if (probe) memory.Free(*probe, size);

@@ -68,14 +68,17 @@ void World::LookNow() {
 void World::StartStop() {
   const Waiting waiting(this);
   sampling_ = !sampling_;
-  if (!sampling_) return core_->Stop();
-  (void)core_->Start();
-  next_sample_ = now();
+  if (sampling_) {
+    (void)core_->Start();
+    next_sample_ = now();
+  }
   for (const TierId tier : kTierIds) {
     if (!plan_.Has(tier)) continue;
     const OnStrand here(this);
-    engine().ExpectSamplesEvery(tier, plan_.options.sample_period, now());
+    engine().ExpectSamplesEvery(tier, sampling_ ? plan_.options.sample_period : Duration::zero(),
+                                now());
   }
+  if (!sampling_) core_->Stop();
 }
 
 // Loading, if that is still to do; then the disk's housekeeping and a sync.

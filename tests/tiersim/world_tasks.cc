@@ -32,6 +32,12 @@ void World::RunOnStrand(Strand::Task* task) {
   const OnStrand here(this);
   const auto found = tasks_.find(task);
   Flight* const before = std::exchange(running_, found == tasks_.end() ? nullptr : found->second);
+  if (options_.verbose && running_ != nullptr) {
+    fmt::print("{} at {} ms: task of {} '{}' {}\n", verdict_.event,
+               now().time_since_epoch().count() / 1000000,
+               static_cast<int>(running_->operation.kind), Printable(ledger_.key(running_->key)),
+               running_->set);
+  }
   task->run(task);
   SeeWritten();
   running_ = before;
@@ -70,6 +76,12 @@ void World::RunPending(std::size_t at) {
         const OnStrand here(this);
         pending.pass->Step();
       }
+      if (options_.verbose) {
+        fmt::print("{} at {} ms: pass, progress {}, next {}\n", verdict_.event,
+                   now().time_since_epoch().count() / 1000000,
+                   static_cast<int>(pending.pass->progress()),
+                   static_cast<int>(pending.pass->next()));
+      }
       if (pending.pass->next() != Core::PassSteps::Next::kNothing) {
         pending_.push_back(std::move(pending));
       }
@@ -87,8 +99,12 @@ void World::SeeWritten() {
     flight.committed = true;
     touched_.insert(flight.key);
     if (ledger_.current(flight.key) != 0) {
-      Fail(sim::kValues, fmt::format("'{}' was erased, and nothing told that set {} has gone",
-                                     ledger_.key(flight.key), ledger_.current(flight.key)));
+      Fail(sim::kValues, fmt::format("'{}' was erased ({}), and nothing told that set {} has gone",
+                                     ledger_.key(flight.key),
+                                     flight.operation.found          ? "found"
+                                     : SlotOf(flight.key) == kNoSlot ? "gone"
+                                                                     : "there",
+                                     ledger_.current(flight.key)));
     }
   }
   if (flight.operation.kind != Operation::Kind::kSet || flight.committed) return;
@@ -119,6 +135,14 @@ void World::StartMove(Move* move) {
       Fail(sim::kAllOrNothing,
            fmt::format("two moves of '{}' at once", Printable(move->facts.key)));
     }
+  }
+  const Level level = move->passing ? Level::kRelaxed : engine().level(move->to);
+  if (move->to > move->from
+          ? level == Level::kEmergency
+          : move->to != move->from && !move->passing && level >= Level::kCritical) {
+    Fail(sim::kLevelAndRefusal,
+         fmt::format("'{}' is on its way to the {} tier, which is {}", Printable(move->facts.key),
+                     Name(move->to), Name(level)));
   }
   ++waiting_[IndexOf(move->from) * kTiers + IndexOf(move->to)];
   under_way_.insert(move);

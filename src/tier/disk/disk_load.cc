@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <iterator>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -44,7 +45,6 @@ struct DiskStore::Recovery {
 
 void DiskStore::Recover(Recovery* recovery) {
   std::unordered_map<std::uint64_t, std::size_t> by_sequence;
-  std::unordered_map<std::string, std::size_t> by_identity;
   std::vector<Recovery::Blob>& blobs = recovery->blobs;
   const auto visit = [&](JournalRecord&& record, Bytes at, std::uint32_t bytes) {
     if (!record.put) {
@@ -57,19 +57,22 @@ void DiskStore::Recover(Recovery* recovery) {
       recovery->gone.push_back(record.sequence);
       return !stop_;
     }
-    // A key's latest record is its blob; of an earlier one the end was lost.
-    const auto [known, is_new] =
-        by_identity.try_emplace(IdentityOf(record.put->facts), blobs.size());
-    if (!is_new) {
-      blobs[known->second].is_live = false;
-      known->second = blobs.size();
-    }
     by_sequence.emplace(record.sequence, blobs.size());
     blobs.push_back({std::move(*record.put), {record.sequence, at, bytes}});
     return !stop_;
   };
   recovery->scan = ScanJournal(*files_, opening_.journal.get(), *opening_.journal_header, visit);
   if (recovery->scan.torn) ++recovery->rejected;
+  // A key's latest blob that is still there counts: two may have been written at
+  // the same time, and the later one was not wanted. Of an earlier one that is
+  // there, too, the end was lost; the journal is told, lest it come back when
+  // the later one goes.
+  std::unordered_set<std::string> seen;
+  for (auto blob = blobs.rbegin(); blob != blobs.rend(); ++blob) {
+    if (!blob->is_live || seen.insert(IdentityOf(blob->put.facts)).second) continue;
+    blob->is_live = false;
+    recovery->gone.push_back(blob->place.sequence);
+  }
 }
 
 // Gives every blob its place. Of two that overlap the later one is there: the

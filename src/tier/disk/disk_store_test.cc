@@ -189,6 +189,32 @@ TEST_F(DiskStoreTest, OfOneKeyTheLatestIsFound) {
   ExpectGood(found_.at("key").id, second);
 }
 
+// Two sets of one key at once: the later blob was not wanted in the end. It once
+// took the earlier one along.
+TEST_F(DiskStoreTest, TheLatestOfOneKeyThatHasGoneLeavesTheOneBefore) {
+  Reopen();
+  const BlobFacts facts = FactsOf("a", 5000, 1);
+  MustPut(facts);
+  const BlobId second = MustPut(FactsOf("a", 6000, 2));
+  store_->Free(second);
+  ASSERT_TRUE(store_->Sync());
+  Reopen();
+  ASSERT_EQ(found_.size(), 1U);
+  ExpectGood(found_.at("a").id, facts);
+}
+
+// Of one that was found beside a later one nothing comes back when that goes.
+TEST_F(DiskStoreTest, AnEarlierOneOfAKeyStaysGone) {
+  Reopen();
+  MustPut(FactsOf("a", 5000, 1));
+  MustPut(FactsOf("a", 6000, 2));
+  Reopen();
+  ASSERT_EQ(found_.size(), 1U);
+  store_->Free(found_.at("a").id);
+  Reopen();
+  EXPECT_TRUE(found_.empty());
+}
+
 TEST_F(DiskStoreTest, AnotherBlobIsNeverServed) {
   Reopen();
   const BlobFacts facts = FactsOf("key", 5000, 3);
