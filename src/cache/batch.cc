@@ -1,6 +1,7 @@
 #include "cache/batch.h"
 
 #include <algorithm>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -10,12 +11,26 @@
 
 namespace spillway {
 
+template <typename Work>
+void Batch::Guarded(Item* item, Work&& work) {
+  try {
+    work();
+  } catch (const std::bad_alloc&) {
+    item->batch->Finish(item, Error{Code::kNoMemory, "no memory"});
+  }
+}
+
 void Batch::Submit(std::shared_ptr<Core> core, Operation* operations, std::size_t count,
                    Duration within, Completion done) {
-  auto* batch = new Batch(std::move(core), count, within, std::move(done));  // Ends in EndOne.
+  auto whole = std::unique_ptr<Batch>(new Batch(std::move(core), count, within, std::move(done)));
+  for (std::size_t i = 0; i < count; ++i) whole->items_.push_back(std::make_unique<Item>());
+  whole->core_->BatchBegins();
+  Batch* const batch = whole.release();  // Ends in EndOne.
   for (std::size_t i = 0; i < count; ++i) {
-    batch->items_.push_back(std::make_unique<Item>());
-    batch->Begin(&operations[i], batch->items_.back().get());
+    Item* const item = batch->items_[i].get();
+    item->batch = batch;
+    item->operation = &operations[i];
+    Guarded(item, [&] { batch->Begin(&operations[i], item); });
   }
   batch->EndOne();
 }
@@ -26,7 +41,6 @@ Batch::Batch(std::shared_ptr<Core> core, std::size_t count, Duration within, Com
       done_(std::move(done)),
       open_(count + 1) {
   items_.reserve(count);
-  core_->BatchBegins();
 }
 
 void Batch::Begin(Operation* operation, Item* item) {
@@ -92,7 +106,7 @@ void Batch::Fetch(Strand::Task* task) {
   item->Waiter::key = item->operation->key;
   item->Waiter::deadline = std::min(item->batch->deadline_, Later(now, item->operation->get.wait));
   item->Waiter::done = &Batch::Fetched;
-  core.engine().Fetch(item, now);
+  Guarded(item, [&] { core.engine().Fetch(item, now); });
 }
 
 void Batch::Fetched(Waiter* waiter, Slot* leased, Status status) {
@@ -138,8 +152,13 @@ void Batch::Admit(Strand::Task* task) {
   Core& core = *batch->core_;
   if (batch->TooLate()) return batch->TooLate(item, "was admitted");
   bool soon = false;
-  Result<std::uint32_t> slot = core.engine().Admit(item->entry, core.clock().Now(),
-                                                   core.engine().single() ? nullptr : &soon);
+  Result<std::uint32_t> slot = Error{Code::kNoMemory, "no memory"};
+  try {
+    slot = core.engine().Admit(item->entry, core.clock().Now(),
+                               core.engine().single() ? nullptr : &soon);
+  } catch (const std::bad_alloc&) {
+    soon = false;
+  }
   if (soon) {
     item->Parked::deadline = batch->deadline_;
     item->Parked::retry = &Batch::Retry;
@@ -159,7 +178,12 @@ bool Batch::Retry(Engine::Parked* parked, bool expired) {
     return true;
   }
   bool soon = false;
-  Result<std::uint32_t> slot = core.engine().Admit(item->entry, core.clock().Now(), &soon);
+  Result<std::uint32_t> slot = Error{Code::kNoMemory, "no memory"};
+  try {
+    slot = core.engine().Admit(item->entry, core.clock().Now(), &soon);
+  } catch (const std::bad_alloc&) {
+    soon = false;
+  }
   if (soon) return false;
   if (!slot) {
     batch->Finish(item, slot.error());
@@ -205,8 +229,12 @@ void Batch::Erase(Strand::Task* task) {
   Core& core = *item->batch->core_;
   Operation* operation = item->operation;
   const std::uint64_t hash = core.engine().store().index().HashOf(operation->key);
-  operation->found =
-      !operation->key.empty() && core.engine().Erase(hash, operation->key, core.clock().Now());
+  try {
+    operation->found =
+        !operation->key.empty() && core.engine().Erase(hash, operation->key, core.clock().Now());
+  } catch (const std::bad_alloc&) {
+    return item->batch->Finish(item, Error{Code::kNoMemory, "no memory"});
+  }
   item->batch->FinishWrite(item);
 }
 

@@ -47,6 +47,9 @@ class Batch {
   // It is done; what it replaced may still have to leave the disk.
   void FinishWrite(Item* item);
   static void Settle(Strand::Task* task);
+  // Does a part of an item's work; without memory for that the item ends so.
+  template <typename Work>
+  static void Guarded(Item* item, Work&& work);
   bool TooLate() const { return core_->clock().Now() > deadline_; }
   void Finish(Item* item, Status status);
   void EndOne();

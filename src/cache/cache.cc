@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <new>
+
 #include <fmt/format.h>
 
 #include "cache/batch.h"
@@ -59,12 +61,21 @@ std::unique_ptr<Cache> Core::Wrap(std::shared_ptr<Core> core) {
   return std::unique_ptr<Cache>(new Cache(std::move(core)));
 }
 
+namespace {
+// In as few words as need no memory.
+Error NoMemory() { return {Code::kNoMemory, "no memory"}; }
+}  // namespace
+
 Result<std::unique_ptr<Cache>> Cache::Open(Options options) {
-  Result<Core::Parts> parts = OpenParts(options);
-  if (!parts) return parts.error();
-  Result<std::shared_ptr<Core>> core = Core::Open(options, std::move(*parts));
-  if (!core) return core.error();
-  return Core::Wrap(std::move(*core));
+  try {
+    Result<Core::Parts> parts = OpenParts(options);
+    if (!parts) return parts.error();
+    Result<std::shared_ptr<Core>> core = Core::Open(options, std::move(*parts));
+    if (!core) return core.error();
+    return Core::Wrap(std::move(*core));
+  } catch (const std::bad_alloc&) {
+    return NoMemory();
+  }
 }
 
 Cache::~Cache() { core_->Close(); }
@@ -73,22 +84,30 @@ Status Cache::Start() { return core_->Start(); }
 void Cache::Stop() { core_->Stop(); }
 
 Status Cache::Set(std::string_view key, const Source& source, const SetOptions& options) {
-  return core_->Set(key, source, options);
+  try {
+    return core_->Set(key, source, options);
+  } catch (const std::bad_alloc&) {
+    return NoMemory();
+  }
 }
 
 Result<std::optional<Lease>> Cache::Get(std::string_view key, const GetOptions& options) {
   if (options.where == Place::kDevice) {
     return Error{Code::kNotResident, "get: the tier is on the cpu device; there is no GPU address"};
   }
-  Lease lease;
-  const Core::Found found = core_->Find(key, &lease);
-  if (found == Core::Found::kBelow) {
-    if (Status up = core_->Fetch(key, options.wait, &lease); !up) return up.error();
+  try {
+    Lease lease;
+    const Core::Found found = core_->Find(key, &lease);
+    if (found == Core::Found::kBelow) {
+      if (Status up = core_->Fetch(key, options.wait, &lease); !up) return up.error();
+    }
+    if (!lease) return std::optional<Lease>();
+    if (options.into.fragments().empty()) return std::optional<Lease>(std::move(lease));
+    if (Status ok = core_->CopyOut(key, lease, options.into); !ok) return ok.error();
+    return std::optional<Lease>(Lease());
+  } catch (const std::bad_alloc&) {
+    return NoMemory();
   }
-  if (!lease) return std::optional<Lease>();
-  if (options.into.fragments().empty()) return std::optional<Lease>(std::move(lease));
-  if (Status ok = core_->CopyOut(key, lease, options.into); !ok) return ok.error();
-  return std::optional<Lease>(Lease());
 }
 
 std::size_t Cache::Prefetch(const std::string_view* keys, std::size_t count) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <new>
 #include <thread>
 
 #include <fmt/format.h>
@@ -92,6 +93,7 @@ Core::~Core() { mover_.reset(); }
 
 void Core::Close() {
   Stop();
+  RunOn(*strand_, [this] { engine_->TurnAway(); });
   while (const int open = batches_.load(std::memory_order_acquire)) {
     batches_.wait(open, std::memory_order_acquire);
   }
@@ -108,7 +110,11 @@ void Core::Close() {
 void Core::OnMove(Strand::Task* task) {
   std::unique_ptr<Move> move(static_cast<Move*>(task));
   Core* const core = static_cast<Core*>(move->owner);
-  core->engine_->Finish(std::move(move), core->clock_->Now());
+  try {
+    core->engine_->Finish(std::move(move), core->clock_->Now());
+  } catch (const std::bad_alloc&) {
+    // It has ended; what would have followed comes with the next look.
+  }
   core->LetGoOfSelf();
 }
 
@@ -143,7 +149,12 @@ void Core::StartLoading() {
     batch->run = [](Strand::Task* task) {
       const std::unique_ptr<Batch> last(static_cast<Batch*>(task));
       Core& adopting = *last->core;
-      adopting.engine_->Adopt(std::move(last->found), last->done, adopting.clock_->Now());
+      try {
+        adopting.engine_->Adopt(std::move(last->found), last->done, adopting.clock_->Now());
+      } catch (const std::bad_alloc&) {
+        // Those that had no place are found the next time; the end must be heard.
+        if (last->done) adopting.engine_->Adopt({}, true, adopting.clock_->Now());
+      }
       if (last->done) adopting.loading_.store(false, std::memory_order_relaxed);
     };
     core->strand_->Post(batch);
@@ -257,7 +268,12 @@ bool RetrySet(Engine::Parked* parked, bool expired) {
   if (expired) {
     set->slot = NoRoomInTime(set->entry->key);
   } else {
-    set->slot = set->core->engine().Admit(*set->entry, set->core->clock().Now(), &soon);
+    // On somebody else's event, who has no part in it.
+    try {
+      set->slot = set->core->engine().Admit(*set->entry, set->core->clock().Now(), &soon);
+    } catch (const std::bad_alloc&) {
+      set->slot = Error{Code::kNoMemory, "no memory"};
+    }
     if (soon) return false;
   }
   set->End();

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include <fmt/format.h>
@@ -99,11 +100,16 @@ Result<std::optional<Lease>> Cache::Get(std::string_view key) {
 
 [[gnu::noinline]] void Core::NoHit(std::string_view key, Found found,
                                    Result<std::optional<Lease>>* got) {
-  if (found == Found::kBelow) {
-    if (Status up = Fetch(key, GetOptions().wait, &***got); !up) {
-      *got = up.error();
-      return;
+  try {
+    if (found == Found::kBelow) {
+      if (Status up = Fetch(key, GetOptions().wait, &***got); !up) {
+        *got = up.error();
+        return;
+      }
     }
+  } catch (const std::bad_alloc&) {
+    *got = Error{Code::kNoMemory, "no memory"};
+    return;
   }
   if (!***got) (*got)->reset();
 }

@@ -1,5 +1,7 @@
 #include "cache/move_log.h"
 
+#include <new>
+
 namespace spillway {
 
 void MoveLog::Moved(const Event& event, TierId tier, std::uint64_t hash, double pressure) {
@@ -22,17 +24,25 @@ void MoveLog::Moved(const Event& event, TierId tier, std::uint64_t hash, double 
                     event.reason,
                     event.level,
                     tier};
-  if (traces_.size() < kTraces) {
+  try {
     if (traces_.empty()) traces_.reserve(kTraces);
-    traces_.push_back(trace);
-  } else {
-    traces_[written_ % kTraces] = trace;
+    if (traces_.size() < kTraces) {
+      traces_.push_back(trace);
+    } else {
+      traces_[written_ % kTraces] = trace;
+    }
+    ++written_;
+  } catch (const std::bad_alloc&) {
+    // Explain does not know of this one.
   }
-  ++written_;
 
   if (collect_ != nullptr && leaves) {
-    collect_->push_back(
-        {std::string(event.key), event.action, event.reason, event.bytes, event.tokens});
+    try {
+      collect_->push_back(
+          {std::string(event.key), event.action, event.reason, event.bytes, event.tokens});
+    } catch (const std::bad_alloc&) {
+      // It left all the same; whoever collects hears of one less.
+    }
   }
   if (listener_) listener_(event);
 }

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -80,10 +81,22 @@ Result<std::uint32_t> Store::Reserve(const NewEntry& entry, TierId tier, TimePoi
   Slot& slot = slots_->slot(id);
   slot.size = entry.bytes;
   slot.hash.store(entry.hash, std::memory_order_relaxed);
-  WriteNames(id, entry, now);
-  const Result<Landing> landing = Allocate(id, tier);
-  if (!landing) {
+  Result<Landing> landing = Error{Code::kNoMemory, "no memory"};
+  try {
+    WriteNames(id, entry, now);
+    if (tier != TierId::kDevice) BelowOf(id);
     names_bytes_ += NamesBytesOf(entry);
+  } catch (const std::bad_alloc&) {
+    ForgetNames(id);
+    slots_->Give(id);
+    return landing.error();
+  }
+  try {
+    landing = Allocate(id, tier);
+  } catch (const std::bad_alloc&) {
+    // As if the tier had refused.
+  }
+  if (!landing) {
     if (!MutantOn(Mutant::kReservationLeaked)) Discard(id);
     return landing.error();
   }
@@ -96,10 +109,18 @@ Result<std::uint32_t> Store::Reserve(const NewEntry& entry, TierId tier, TimePoi
     below.blob_generation = slots_->record(id).generation;
     slot.data.store(landing->block, std::memory_order_relaxed);
   }
-  names_bytes_ += NamesBytesOf(entry);
   tokens_reserved_ += entry.options.tokens;
   ++reservations_;
   return id;
+}
+
+// Of a slot whose names were not all written.
+void Store::ForgetNames(std::uint32_t id) {
+  Slot& slot = slots_->slot(id);
+  Record& record = slots_->record(id);
+  if (slot.key_bytes() > kInlineKeyBytes) delete[] slot.long_key;
+  delete record.extra;
+  record.extra = nullptr;
 }
 
 TierId Store::ReservedIn(std::uint32_t id) const {
@@ -114,6 +135,7 @@ void Store::WriteNames(std::uint32_t id, const NewEntry& entry, TimePoint now) {
   const SetOptions& options = entry.options;
   slot.key_bytes_less_one = static_cast<std::uint16_t>(entry.key.size() - 1);
   if (entry.key.size() > kInlineKeyBytes) {
+    slot.long_key = nullptr;
     slot.long_key = new char[entry.key.size()];
     std::memcpy(slot.long_key, entry.key.data(), entry.key.size());
   } else {

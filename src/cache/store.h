@@ -170,6 +170,7 @@ class Store {
   Store(std::unique_ptr<SlotTable> slots, std::unique_ptr<Index> index, TierStack tiers,
         const Settings& settings);
   void WriteNames(std::uint32_t slot, const NewEntry& entry, TimePoint now);
+  void ForgetNames(std::uint32_t slot);
   Result<Landing> AllocateIn(TierId tier, Bytes bytes, const BlobFacts& facts);
   void GiveBack(std::uint32_t slot, TierId tier, std::byte* block);
   void SetCopies(std::uint32_t slot, TierMask after);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <new>
 
 namespace spillway {
 
@@ -71,9 +72,9 @@ void ThreadMover::Start(Move* transfer) {
   const std::size_t at = LaneOf(*transfer);
   EnsureThreads(at);
   Lane& lane = shared_->lanes.at(at);
-  shared_->waiting[IndexOf(transfer->from)][IndexOf(transfer->to)].fetch_add(1);
   const std::lock_guard lock(lane.mutex);
   lane.queues.at(static_cast<std::size_t>(transfer->priority)).push_back(transfer);
+  shared_->waiting[IndexOf(transfer->from)][IndexOf(transfer->to)].fetch_add(1);
   // The nice one might take the only wake-up and have no right to the work.
   lane.wake.notify_all();
 }
@@ -84,9 +85,9 @@ void ThreadMover::Raise(Move* transfer, Priority priority) {
   std::deque<Move*>& queue = lane.queues.at(static_cast<std::size_t>(transfer->priority));
   const auto found = std::find(queue.begin(), queue.end(), transfer);
   if (found == queue.end()) return;  // It is being carried.
-  queue.erase(found);
-  transfer->priority = priority;
   lane.queues.at(static_cast<std::size_t>(priority)).push_back(transfer);
+  queue.erase(std::find(queue.begin(), queue.end(), transfer));
+  transfer->priority = priority;
   lane.wake.notify_all();
 }
 
@@ -137,15 +138,29 @@ void ThreadMover::Work(std::shared_ptr<Shared> shared, std::size_t at, bool nice
       transfer = Next(*shared, lane, lock, nice);
     }
     if (transfer == nullptr) return;
-    Carry(shared->settings.ways, transfer);
+    try {
+      Carry(shared->settings.ways, transfer);
+    } catch (const std::bad_alloc&) {
+      transfer->status = Error{Code::kNoMemory, "no memory"};
+    }
     if (!nice) {
       Deliver(*shared, transfer);
       continue;
     }
-    const std::lock_guard lock(shared->done_mutex);
-    shared->done.push_back(transfer);
-    shared->done_wake.notify_one();
+    if (!HandToDeliverer(*shared, transfer)) Deliver(*shared, transfer);
   }
+}
+
+// False: there was no memory for that.
+bool ThreadMover::HandToDeliverer(Shared& shared, Move* transfer) {
+  const std::lock_guard lock(shared.done_mutex);
+  try {
+    shared.done.push_back(transfer);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  shared.done_wake.notify_one();
+  return true;
 }
 
 void ThreadMover::Deliver(Shared& shared, Move* transfer) {

@@ -69,6 +69,7 @@ class ThreadMover final : public Mover {
   static std::size_t LaneOf(const Move& transfer);
   static void Work(std::shared_ptr<Shared> shared, std::size_t lane, bool nice);
   static Move* Next(Shared& shared, Lane& lane, std::unique_lock<std::mutex>& lock, bool nice);
+  static bool HandToDeliverer(Shared& shared, Move* transfer);
   static void Deliver(Shared& shared, Move* transfer);
   static void DeliverAll(std::shared_ptr<Shared> shared);
   void EnsureThreads(std::size_t lane);

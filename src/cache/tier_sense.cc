@@ -1,6 +1,7 @@
 #include "cache/tier_sense.h"
 
 #include <algorithm>
+#include <new>
 
 #include "cache/core.h"
 
@@ -55,14 +56,22 @@ Poller::Client::Next TierSense::OnReading(const Result<Reading>& reading) {
     reading_ = *reading;
     read_at_ = core_->clock().Now();
   }
-  pass_ = std::make_unique<Steps>(core_, tier_, Core::ValueOf(reading));
+  try {
+    pass_ = std::make_unique<Steps>(core_, tier_, Core::ValueOf(reading));
+  } catch (const std::bad_alloc&) {
+    return Next::kWait;
+  }
   const Next next = Continue();
   // Relief has mostly nothing to do: not worth another turn to find out.
   return next == Next::kMore ? Continue() : next;
 }
 
 Poller::Client::Next TierSense::Continue() {
-  RunOn(core_->strand(), [this] { pass_->Step(); });
+  try {
+    RunOn(core_->strand(), [this] { pass_->Step(); });
+  } catch (const std::bad_alloc&) {
+    return Next::kWait;  // With the next reading.
+  }
   if (pass_->next() != Core::PassSteps::Next::kNothing) return Next::kMore;
   return pass_->acted() ? Next::kAgain : Next::kWait;
 }

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <new>
 #include <optional>
 
 #include "cache/gauge.h"
@@ -27,8 +28,12 @@ struct Line {
   void Enter(EntryId id) {
     Facts facts;
     if (!view.Read(id, &facts)) return;
-    idle.Enter(id, facts);
-    policy.order->Entered(id, facts);
+    try {
+      idle.Enter(id, facts);
+      policy.order->Entered(id, facts);
+    } catch (const std::bad_alloc&) {
+      // It leaves when it is set again or erased; for pressure it is not there.
+    }
   }
   void Left(EntryId id) {
     idle.Left(id);
@@ -73,6 +78,8 @@ struct TierState {
   std::size_t background = 0;  // Transfers of write-behind from here.
   // After a failed move into this tier it gets nothing for a while.
   TimePoint shunned_until{};
+  // Somebody left it for room that was none: so long nobody else has to.
+  TimePoint nobody_leaves_until{};
   std::uint64_t failed_moves = 0;
 
   bool last() const { return below == nullptr; }

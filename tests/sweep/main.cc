@@ -7,6 +7,7 @@
 //
 // Without --runs every number is run; with it that many of each kind, spread
 // evenly from a seeded beginning.
+#include <execinfo.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -17,6 +18,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <new>
@@ -33,7 +35,7 @@
 namespace spillway::sweep {
 namespace {
 
-constexpr auto kHungAfter = std::chrono::seconds(40);
+constexpr auto kHungAfter = std::chrono::seconds(20);
 
 struct KindName {
   std::string_view name;
@@ -264,4 +266,12 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace spillway::sweep
 
-int main(int argc, char** argv) { return spillway::sweep::Main(argc, argv); }
+int main(int argc, char** argv) {
+  // Where it was thrown, for addr2line: nothing here needs memory.
+  std::set_terminate([] {
+    void* frames[40];
+    ::backtrace_symbols_fd(frames, ::backtrace(frames, 40), STDERR_FILENO);
+    std::abort();
+  });
+  return spillway::sweep::Main(argc, argv);
+}

@@ -155,7 +155,8 @@ class Run {
     options.disk_pressure = disk_pressure_;
     const Seams seams = faults_.seams();
     std::string why;
-    Into(&verdict_.escaped, [&] {
+    // As Cache::Open, which says NoMemory where this throws.
+    Into(&verdict_.thrown, [&] {
       auto parts = OpenParts(options, seams);
       if (!parts) return;
       auto core = Core::Open(options, std::move(*parts));
