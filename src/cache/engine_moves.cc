@@ -194,7 +194,8 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Re
   }
   // Only in place of who is ranked lower, and only if that is enough: nobody
   // goes for nothing. An ask destroys nobody at all.
-  if (!tier.last() || reason != Reason::kAsk || MutantOn(Mutant::kAskDestroys)) {
+  const bool spared = tier.last() && reason == Reason::kAsk && !MutantOn(Mutant::kAskDestroys);
+  if (!spared && now >= tier.nobody_leaves_until) {
     Aside aside(this);
     std::vector<EntryId> lower;
     for (Bytes found = 0; found < need;) {
@@ -213,6 +214,9 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Re
         if (landing) return *landing;
         if (landing.error().code != Code::kNoMemory) return std::nullopt;
       }
+      // What is free lies in pieces. They may come back, and must not go again
+      // for the same at once.
+      tier.nobody_leaves_until = now + kShunned;
     }
   }
   *soon = SendSomeDown(tier, std::max(lacking(), size), why, now);
