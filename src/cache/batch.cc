@@ -174,7 +174,7 @@ bool Batch::Retry(Engine::Parked* parked, bool expired) {
   Batch* const batch = item->batch;
   Core& core = *batch->core_;
   if (expired) {
-    batch->TooLate(item, "was admitted");
+    Guarded(item, [&] { batch->TooLate(item, "was admitted"); });
     return true;
   }
   bool soon = false;

@@ -265,17 +265,15 @@ Error NoRoomInTime(std::string_view key) {
 bool RetrySet(Engine::Parked* parked, bool expired) {
   auto* const set = static_cast<WaitingSet*>(parked);
   bool soon = false;
-  if (expired) {
-    set->slot = NoRoomInTime(set->entry->key);
-  } else {
-    // On somebody else's event, who has no part in it.
-    try {
-      set->slot = set->core->engine().Admit(*set->entry, set->core->clock().Now(), &soon);
-    } catch (const std::bad_alloc&) {
-      set->slot = Error{Code::kNoMemory, "no memory"};
-    }
-    if (soon) return false;
+  // On somebody else's event, who has no part in it.
+  try {
+    set->slot = expired ? NoRoomInTime(set->entry->key)
+                        : set->core->engine().Admit(*set->entry, set->core->clock().Now(), &soon);
+  } catch (const std::bad_alloc&) {
+    set->slot = Error{Code::kNoMemory, "no memory"};
+    soon = false;
   }
+  if (soon) return false;
   set->End();
   return true;
 }
