@@ -47,6 +47,7 @@ Bytes NamesOf(const Store& store, std::uint32_t slot) {
 // --- admission ---
 
 Result<std::uint32_t> Engine::Admit(const NewEntry& entry, TimePoint now, bool* soon) {
+  if (turned_away_) soon = nullptr;  // There is nobody left to wait.
   for (TierState* tier = top_; tier != nullptr; tier = tier->below) CheckSampleAge(*tier, now);
   if (is_blocked() && !MutantOn(Mutant::kEmergencyAdmits)) {
     ++refused_blocked_;
@@ -172,10 +173,25 @@ bool Engine::DropForRoom(TierState& tier, Bytes lacking, const Why& why, TimePoi
     DropBackedBytes(tier, lacking, why, now);
     return enough();
   }
-  while (!enough()) {
+  // All that is lacking, or nobody: a set that can't be helped costs nobody
+  // anything. Who has been planned is gone for its parent.
+  std::vector<EntryId> plan;
+  Bytes found = 0;
+  while (found < lacking) {
     const std::optional<EntryId> next = NextByOrder(tier, *tier.firm);
     if (!next) break;
-    if (!DropOrRemove(tier, next->slot, why, now)) put_back_.push_back(*next);
+    if (!MayGo(tier, next->slot)) {
+      put_back_.push_back(*next);
+      continue;
+    }
+    plan.push_back(*next);
+    found += store_->slots().slot(next->slot).size;
+    const std::uint32_t parent = store_->Detach(next->slot, MaskOf(tier.id));
+    if (parent != kNoSlot) Enter(parent);
+  }
+  for (const EntryId id : plan) store_->Attach(id.slot, MaskOf(tier.id));
+  for (const EntryId id : plan) {
+    if (found < lacking || !DropOrRemove(tier, id.slot, why, now)) put_back_.push_back(id);
   }
   PutBack();
   return enough();
