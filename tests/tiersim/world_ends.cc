@@ -36,6 +36,7 @@ void World::EndFlights() {
   }
   Settle();
   std::erase_if(flights_, [](const auto& flight) { return flight->done; });
+  Settle();  // Leases may have gone with them.
 }
 
 void World::Calm() {
@@ -173,6 +174,7 @@ void World::Reopen(bool clean, bool power, const std::set<SetNo>& required) {
     for (SetNo set = 1; ledger_.Knows(set); ++set) {
       SetInfo& info = ledger_.at(set);
       info.synced = there.contains(set);
+      info.ended_for_good = info.ended_for_good && !there.contains(set);
       info.freed_epoch = there.contains(set) ? ~std::uint64_t{0} : 0;
     }
   }
@@ -256,6 +258,11 @@ void World::Crash() {
   core_.reset();
   if (!last.expired()) verdict_.Fail(sim::kLiveness, "a cache without leases does not end");
   dead_ = false;
+  if (!pending_.empty() || !moves_.empty() || !under_way_.empty()) {
+    return Fail(sim::kLiveness,
+                fmt::format("{} tasks and {} moves of a cache that has gone are under way",
+                            pending_.size(), moves_.size()));
+  }
   memory_ = {};
   files_->Heal();
   ledger_.EndAll(verdict_.event);

@@ -199,6 +199,7 @@ void World::Settle() {
   std::uint64_t most = 2000 + 200 * (ledger_.live() + flights_.size() + pending_.size());
   while ((!pending_.empty() || !moves_.empty()) && (dead_ || !verdict_.failed())) {
     if (most-- == 0) {
+      dead_ = false;
       return Fail(sim::kLiveness,
                   fmt::format("{} tasks and {} moves never end", pending_.size(), moves_.size()));
     }
@@ -249,6 +250,7 @@ void World::SeeAdopted() {
                   fmt::format("'{}' was set, erased or cleared, and then adopted as it was before",
                               at->first));
     }
+    ledger_.at(set).deadline = record->extra->deadline;
     ledger_.Enter(set, record->generation, slot, now());
     at = found_.erase(at);
   }
