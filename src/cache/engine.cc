@@ -176,14 +176,27 @@ void Engine::Clear(TimePoint now) {
   NoteMoves(now);
 }
 
+void Engine::TurnAway() {
+  turned_away_ = true;
+  const Status closed = Error{Code::kClosed, "closing"};  // Short: needs no memory.
+  const auto answer = [&](Waiter** waiters) {
+    while (*waiters != nullptr) {
+      Waiter* const waiter = std::exchange(*waiters, (*waiters)->next);
+      waiter->done(waiter, nullptr, closed);
+    }
+  };
+  answer(&for_loading_);
+  for (Move* transfer : transfers_) answer(&transfer->waiters);
+  while (parked_ != nullptr) {
+    Parked* const parked = std::exchange(parked_, parked_->next);
+    parked->retry(parked, true);
+  }
+}
+
 void Engine::Close() {
+  TurnAway();
   closed_ = true;
   for (Move* transfer : transfers_) transfer->cancelled.store(true, std::memory_order_relaxed);
-  const Status closed = Error{Code::kClosed, "the cache is being closed"};
-  while (for_loading_ != nullptr) {
-    Waiter* const waiter = std::exchange(for_loading_, for_loading_->next);
-    waiter->done(waiter, nullptr, closed);
-  }
   for (std::uint32_t slot = 0; slot < store_->slots().high_water(); ++slot) {
     LeaseWord& word = store_->slots().slot(slot).word;
     if (LeaseWord::StateOf(word.Load()) != SlotState::kVisible) continue;

@@ -68,6 +68,8 @@ class Engine {
   void Abort(std::uint32_t reservation);
   bool Erase(std::uint64_t hash, std::string_view key, TimePoint now);
   void Clear(TimePoint now);
+  // Nobody waits any more, for a copy to come up or for room: all are answered.
+  void TurnAway();
   // Everything goes, nobody is told: the cache is being closed. Blobs stay.
   void Close();
   void Reap(std::uint32_t slot) { store_->Reap(slot); }
@@ -339,6 +341,7 @@ class Engine {
   std::uint32_t scrub_at_ = 0;
   TimePoint scrubbed_at_{};
   bool loading_ = false;
+  bool turned_away_ = false;
   bool closed_ = false;
   bool unsettled_ = false;
   // Keys set or erased while loading: what is found of them is older.

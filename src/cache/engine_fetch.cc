@@ -21,6 +21,9 @@ constexpr std::size_t kPage = 4096;
 }  // namespace
 
 void Engine::Fetch(Waiter* waiter, TimePoint now) {
+  if (turned_away_) {
+    return waiter->done(waiter, nullptr, Error{Code::kClosed, "the cache is being closed"});
+  }
   const std::uint32_t slot = store_->index().Lookup(waiter->hash, waiter->key);
   if (slot == kNoSlot) {
     if (!loading_) return waiter->done(waiter, nullptr, {});
