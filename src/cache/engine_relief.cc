@@ -96,12 +96,15 @@ Engine::Progress Engine::Choose(TierState& tier, const Stage& stage, Level ranke
       const bool marked = std::atomic_ref(record.offloaded).exchange(true);
       if (!marked) Log(id->slot, tier.id, why, now);
     } else if (!tier.last() && !Hopeless(tier, stage, id->slot, now)) {
+      const Below* const before = store_->slots().record(id->slot).below;
+      const bool on_its_way = before != nullptr && before->transfer != nullptr;
       const Going down = SendDown(tier, id->slot, why, Priority::kGiveBack,
                                   level(tier.id) == Level::kEmergency, now);
       if (down != Going::kDown) put_back_.push_back(*id);
       // The movers have enough to do; the next sample goes on from here.
       if (down == Going::kFull) return Progress::kDone;
-      if (down == Going::kNowhere) continue;
+      // One that was on its way already is no progress: a pass must end.
+      if (down == Going::kNowhere || on_its_way) continue;
     } else if (store_->slots().record(id->slot).copies != MaskOf(tier.id) &&
                !MutantOn(Mutant::kLowerTierDestroysAll)) {
       // It is above, too, and stays there: only this copy goes.
