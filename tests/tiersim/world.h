@@ -121,6 +121,7 @@ class World {
   void SeeWritten();
   void CheckNotMoving(const std::byte* block, BlobId blob);
   void SeeAdopted();
+  void SeeAdoptedAndGone(const Event& event);
 
   // world_clients.cc
   KeyNo AnyKey() { return static_cast<KeyNo>(rng_.Below(plan_.keys.size())); }

@@ -34,7 +34,10 @@ void World::OnCacheEvent(const Event& event) {
                Printable(event.key), event.tier, Name(event.reason), event.order, event.bytes,
                Name(event.level));
   }
-  if (loading_) SeeAdopted();
+  if (loading_) {
+    SeeAdoptedAndGone(event);
+    SeeAdopted();
+  }
   Mark(event.generation ^ (static_cast<std::uint64_t>(event.action) << 60 |
                            static_cast<std::uint64_t>(event.reason) << 56));
   Mark(static_cast<std::uint64_t>(event.at.time_since_epoch().count()) ^ event.bytes);

@@ -233,6 +233,27 @@ void World::CheckNotMoving(const std::byte* block, BlobId blob) {
   }
 }
 
+// One that is adopted may have to make room at once: then it can't be found any
+// more when that is announced.
+void World::SeeAdoptedAndGone(const Event& event) {
+  const auto found = found_.find(std::string(event.key));
+  if (found == found_.end()) return;
+  const KeyNo key = ledger_.NumberOf(event.key);
+  const SlotTable& slots = store().slots();
+  if (ledger_.current(key) != 0 || touched_.contains(key)) return;
+  for (std::uint32_t slot = 0; slot < slots.high_water(); ++slot) {
+    const Record& record = slots.record(slot);
+    if (record.generation != event.generation || record.extra == nullptr ||
+        record.extra->meta != std::to_string(found->second)) {
+      continue;
+    }
+    ledger_.at(found->second).deadline = record.extra->deadline;
+    ledger_.Enter(found->second, record.generation, slot, now());
+    found_.erase(found);
+    return;
+  }
+}
+
 // What was found on disk has been adopted, or not.
 void World::SeeAdopted() {
   for (auto at = found_.begin(); at != found_.end();) {
