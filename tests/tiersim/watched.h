@@ -83,7 +83,8 @@ class WatchedDisk final : public BlobStore {
   Status Read(BlobId id, const BlobFacts& expected, std::byte* to, Seal* seal,
               const std::atomic<bool>* cancelled) override;
   void StartLoading(std::function<void(std::vector<Found>, bool done)> found) override;
-  // While loading, settling waits in real time for what the seed decides.
+  // While loading, settling waits in real time for what the seed decides: not
+  // here, and nothing is concluded from it.
   bool needs_settling() const override {
     return health() != Health::kLoading && watch_.settles() && disk_->needs_settling();
   }

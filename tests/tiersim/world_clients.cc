@@ -65,7 +65,7 @@ void World::Completed(Flight& flight) {
              fmt::format("erase '{}' found {}, and that is wrong", Printable(operation.key),
                          operation.found ? "something" : "nothing"));
       }
-      if (flight.ended != 0) ledger_.at(flight.ended).ended_for_good = true;
+      if (flight.ended != 0 && !loading_) ledger_.at(flight.ended).ended_for_good = true;
       return;
     case Operation::Kind::kTouch:
       return;
@@ -113,7 +113,7 @@ void World::SetCompleted(Flight& flight) {
   if (!flight.committed) {
     Fail(sim::kValues, fmt::format("'{}' was set and is not there", Printable(operation.key)));
   }
-  if (flight.ended != 0) ledger_.at(flight.ended).ended_for_good = true;
+  if (flight.ended != 0 && !loading_) ledger_.at(flight.ended).ended_for_good = true;
 }
 
 void World::CheckRefusal(const Flight& flight) {
