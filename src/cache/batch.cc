@@ -218,7 +218,8 @@ void Batch::Commit(Strand::Task* task) {
   Core& core = *batch->core_;
   if (batch->TooLate() && !MutantOn(Mutant::kLateCommit)) {
     core.engine().Abort(item->slot);
-    return batch->TooLate(item, "was whole");
+    item->late = true;
+    return batch->FinishWrite(item);
   }
   core.engine().Commit(item->slot, core.clock().Now());
   batch->FinishWrite(item);
@@ -239,8 +240,8 @@ void Batch::Erase(Strand::Task* task) {
 }
 
 void Batch::FinishWrite(Item* item) {
-  if (!core_->engine().TakeUnsettled() || !core_->engine().store().disk()->needs_settling()) {
-    return Finish(item, {});
+  if (!core_->engine().TakeUnsettled() || !core_->needs_settling()) {
+    return item->late ? TooLate(item, "was whole") : Finish(item, {});
   }
   item->run = &Batch::Settle;
   core_->executor().Run(item);
@@ -249,7 +250,7 @@ void Batch::FinishWrite(Item* item) {
 void Batch::Settle(Strand::Task* task) {
   auto* item = static_cast<Item*>(task);
   item->batch->core_->Settle();
-  item->batch->Finish(item, {});
+  item->late ? item->batch->TooLate(item, "was whole") : item->batch->Finish(item, {});
 }
 
 void Batch::Finish(Item* item, Status status) {

@@ -26,6 +26,7 @@ class Batch {
     Operation* operation = nullptr;
     NewEntry entry;
     std::uint32_t slot = 0;
+    bool late = false;  // It was whole too late, and has been aborted.
     std::atomic<Step> step{Step::kSubmitted};
   };
 

@@ -387,7 +387,7 @@ void Core::Clear() {
 
 void Core::Settle() {
   BlobStore* const disk = engine_->store().disk();
-  if (!disk->needs_settling()) return;
+  if (!needs_settling()) return;
   // What is still being read in goes when it is found.
   Duration left = kSettleWithin;
   while (loading_.load(std::memory_order_acquire) && !loads_late_.load(std::memory_order_relaxed)) {

@@ -152,6 +152,7 @@ class Core : public std::enable_shared_from_this<Core> {
   // Not on the strand: waits, for a while, until what was set anew or erased
   // can't come back from disk after a kill.
   void Settle();
+  bool needs_settling() const { return engine_->store().disk()->needs_settling(); }
 
   // Border checks that need no state.
   Status CheckSource(std::string_view key, const Source& source, const SetOptions& options) const;

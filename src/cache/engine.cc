@@ -134,7 +134,13 @@ void Engine::Commit(std::uint32_t reservation, TimePoint now) {
   // One step from the old generation to the new: a reader meets one of the two
   // and never a gap. Only then the old one leaves.
   const EntryId id = store_->Commit(reservation, old, now);
-  if (old != kNoSlot) RemoveHidden(old, {Action::kDestroy, Reason::kReplaced, {}}, now);
+  if (old != kNoSlot) {
+    RemoveHidden(old, {Action::kDestroy, Reason::kReplaced, {}}, now);
+  } else if (store_->disk() != nullptr) {
+    // A blob of this key may have gone for room just now: before we answer, the
+    // disk is told of all that has gone.
+    unsettled_ = true;
+  }
   if (loading_) NoteWrittenEarly(slot.key());
   ++sets_;
   NoteMoves(now);
@@ -152,6 +158,11 @@ void Engine::Commit(std::uint32_t reservation, TimePoint now) {
 
 void Engine::Abort(std::uint32_t reservation) {
   if (MutantOn(Mutant::kReservationLeaked)) return;
+  if (store_->ReservedIn(reservation) == TierId::kDisk) {
+    // It may have been written, and must not come back in place of an older one.
+    store_->disk()->Revoke(store_->BelowOf(reservation).blob);
+    unsettled_ = true;
+  }
   store_->Abort(reservation);
   if (parked_ != nullptr) WakeParked(TimePoint(), false);
 }

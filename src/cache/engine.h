@@ -223,12 +223,12 @@ class Engine {
   // Room in a lower tier for `slot`, free or in place of entries ranked lower.
   // For an ask nobody is destroyed.
   std::optional<Landing> RoomBelow(TierState& tier, std::uint32_t slot, Reason reason,
-                                   TimePoint now, bool* soon);
+                                   Priority priority, TimePoint now, bool* soon);
   bool MayGo(const TierState& tier, std::uint32_t slot) const;
   // Whether it could, if movers and room allow: not in EMERGENCY, large enough,
   // not broken.
   bool MayTake(const TierState& tier, std::uint32_t slot, TimePoint now) const;
-  bool SendSomeDown(TierState& tier, Bytes bytes, const Why& why, TimePoint now);
+  bool SendSomeDown(TierState& tier, Bytes bytes, const Why& why, Priority priority, TimePoint now);
   bool StartMove(std::unique_ptr<Move> transfer, std::uint32_t slot);
   void ReleaseLanding(const Move& transfer);
   void FinishDown(Move& transfer, TimePoint now);

@@ -114,7 +114,7 @@ Bytes Engine::GiveBack(TierId id, Bytes bytes, TimePoint now, bool* more) {
   const Why why{Action::kDrop, Reason::kAsk, OrderName(tier)};
   DropBackedChunks(tier, bytes, why, now);
   const Bytes freed = before - std::min(before, store_->held(id));
-  if (freed < bytes) *more = SendSomeDown(tier, bytes - freed, why, now);
+  if (freed < bytes) *more = SendSomeDown(tier, bytes - freed, why, Priority::kGiveBack, now);
   NoteMoves(now);
   return freed;
 }
@@ -144,7 +144,8 @@ Engine::Going Engine::SendDown(TierState& tier, std::uint32_t slot, const Why& w
     if (!MayTake(*below, slot, now)) continue;
     if (mover_->Waiting(tier.id, below->id) >= most) return Going::kFull;
     bool soon = false;
-    const std::optional<Landing> landing = RoomBelow(*below, slot, why.reason, now, &soon);
+    const std::optional<Landing> landing =
+        RoomBelow(*below, slot, why.reason, priority, now, &soon);
     full = full || soon;
     if (!landing) continue;
     auto transfer = std::make_unique<Move>();
@@ -171,7 +172,7 @@ bool Engine::MayGo(const TierState& tier, std::uint32_t slot) const {
 }
 
 std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Reason reason,
-                                         TimePoint now, bool* soon) {
+                                         Priority priority, TimePoint now, bool* soon) {
   const Bytes size = store_->slots().slot(slot).size;
   Line& line = tier.last() ? *tier.firm : *tier.backed;
   const Level at = level(tier.id);
@@ -193,8 +194,10 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Re
     need = size;  // The account allows it, what it stands on does not.
   }
   // Only in place of who is ranked lower, and only if that is enough: nobody
-  // goes for nothing. An ask destroys nobody at all.
-  const bool spared = tier.last() && reason == Reason::kAsk && !MutantOn(Mutant::kAskDestroys);
+  // goes for nothing. An ask destroys nobody at all, and neither does a copy
+  // that is made only to be safe.
+  const bool asked = reason == Reason::kAsk && !MutantOn(Mutant::kAskDestroys);
+  const bool spared = tier.last() && (asked || IsBackground(priority));
   if (!spared && now >= tier.nobody_leaves_until) {
     Aside aside(this);
     std::vector<EntryId> lower;
@@ -219,20 +222,21 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Re
       tier.nobody_leaves_until = now + kShunned;
     }
   }
-  *soon = SendSomeDown(tier, std::max(lacking(), size), why, now);
+  *soon = SendSomeDown(tier, std::max(lacking(), size), why, priority, now);
   return std::nullopt;
 }
 
 // Unbacked entries go down so that they can be dropped then. True: some are on
 // their way, or will be.
-bool Engine::SendSomeDown(TierState& tier, Bytes bytes, const Why& why, TimePoint now) {
+bool Engine::SendSomeDown(TierState& tier, Bytes bytes, const Why& why, Priority priority,
+                          TimePoint now) {
   if (tier.last()) return false;
   Aside aside(this);
   bool full = false;
   while (tier.going < bytes && !full) {
     const std::optional<EntryId> next = NextByOrder(tier, *tier.firm);
     if (!next) break;
-    const Going going = SendDown(tier, next->slot, why, Priority::kGiveBack, false, now);
+    const Going going = SendDown(tier, next->slot, why, priority, false, now);
     full = going == Going::kFull;
     if (going != Going::kDown) aside.Put(*next);
   }

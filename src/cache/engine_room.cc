@@ -129,7 +129,8 @@ Result<std::uint32_t> Engine::PlaceSomewhere(const NewEntry& entry, TimePoint no
       no(*tier, fmt::format("{} of {} bytes taken, and nothing more may leave at once",
                             store_->bytes(tier->id), GrowthLimit(*tier)));
     }
-    *later = SendSomeDown(*tier, std::max(lacking, entry.bytes), room, now) || *later;
+    *later = SendSomeDown(*tier, std::max(lacking, entry.bytes), room, Priority::kGiveBack, now) ||
+             *later;
   }
   return Error{Code::kBlocked, fmt::format("set '{}': {}", Printable(entry.key), why)};
 }

@@ -80,7 +80,9 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   Status Read(BlobId id, const BlobFacts& expected, std::byte* to, Seal* seal,
               const std::atomic<bool>* cancelled) override;
   void StartLoading(std::function<void(std::vector<Found>, bool done)> found) override;
-  bool needs_settling() const override { return true; }
+  bool needs_settling() const override {
+    return journal_.anything_queued() || health() == Health::kLoading;
+  }
   bool Settle(Duration within) override;
   Status Sync() override;
 

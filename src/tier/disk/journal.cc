@@ -308,6 +308,11 @@ int Journal::WriteNew(int to, const JournalHeader& header, std::vector<Place>* p
   return 0;
 }
 
+bool Journal::anything_queued() const {
+  const Lock lock(mutex_);
+  return !queue_.empty() || role_taken_;
+}
+
 Bytes Journal::bytes() const {
   const Lock lock(mutex_);
   return bytes_;

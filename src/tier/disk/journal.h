@@ -77,10 +77,11 @@ class Journal {
   // its place. `why`, if not done, says why not.
   Rewritten Rewrite(std::string* why);
 
-  Bytes bytes() const;      // Of the file.
-  Bytes written() const;    // To all files.
-  bool needs_sync() const;  // Something was queued or written since the last one.
-  bool is_broken() const;   // Commits fail until a new one takes its place.
+  bool anything_queued() const;  // Or being written.
+  Bytes bytes() const;           // Of the file.
+  Bytes written() const;         // To all files.
+  bool needs_sync() const;       // Something was queued or written since the last one.
+  bool is_broken() const;        // Commits fail until a new one takes its place.
   std::string PathOf(std::uint64_t number) const;
 
  private:

@@ -53,7 +53,7 @@ TEST(JournalScan, EndsWhereARecordIsOlderThanTheOneBefore) {
   header.epoch = 3;
   std::vector<std::byte> journal = Encode(header);
   Bytes good = 0;
-  for (const std::uint64_t sequence : {4, 7, 6, 8}) {
+  for (const std::uint64_t sequence : {4U, 7U, 6U, 8U}) {
     auto record = EncodeDelete(sequence, 1);
     Finish(header.Seed(), &record);
     journal.insert(journal.end(), record.begin(), record.end());
