@@ -28,7 +28,10 @@ class CacheStall : public TiersTest {
     });
     seams_.files = files;
   }
-  ~CacheStall() override { Resume(); }
+  ~CacheStall() override {
+    Resume();
+    cache_.reset();  // Its threads still ask the script.
+  }
 
   void Hang() { hung_ = true; }
   void Resume() {
