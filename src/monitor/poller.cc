@@ -289,8 +289,8 @@ Poller::~Poller() = default;
 
 Poller& Poller::Shared() {
   // Never destroyed: its threads may run until the process ends.
-  static Poller* const poller = new Poller();
-  return *poller;
+  static Poller* const kPoller = new Poller();
+  return *kPoller;
 }
 
 std::unique_ptr<Poller::Watch> Poller::Add(std::shared_ptr<PressureSource> source,
