@@ -107,7 +107,7 @@ TEST_F(CacheFaults, ASmallValueThatCameUpFromDiskCanGoAgain) {
 // --- the file system ---
 
 TEST_F(CacheFaults, AFullDiskIsATierThatTakesNoMore) {
-  if (!MountSmall("6m")) GTEST_SKIP() << "mount is refused here";
+  if (!MountSmall("6m")) GTEST_SKIP() << "needs the right to mount a tmpfs: root, or CAP_SYS_ADMIN";
   ASSERT_TRUE(Open().Start());
   SetMany(0, 60, 512 * kKiB);  // 30 MiB: all of memory, and more than the disk takes.
   ASSERT_TRUE(Eventually([](const Stats& stats) { return stats.moves.under_way == 0; }));
@@ -119,8 +119,18 @@ TEST_F(CacheFaults, AFullDiskIsATierThatTakesNoMore) {
   EXPECT_EQ(stats.disk.files.trouble, "");
 }
 
+TEST_F(CacheFaults, AFolderWithoutSpaceIsNamed) {
+  options_.disk_dir = "/proc/nowhere";
+  options_.disk_capacity.reset();
+  const auto cache = Cache::Open(options_);
+  ASSERT_FALSE(cache);
+  EXPECT_THAT(cache.error().message, HasSubstr("disk_dir '/proc/nowhere'"));
+  EXPECT_THAT(cache.error().message, HasSubstr("set disk_capacity"));
+}
+
 TEST_F(CacheFaults, SomebodyElseFillsTheDisk) {
-  if (!MountSmall("12m")) GTEST_SKIP() << "mount is refused here";
+  if (!MountSmall("12m"))
+    GTEST_SKIP() << "needs the right to mount a tmpfs: root, or CAP_SYS_ADMIN";
   ASSERT_TRUE(Open().Start());
   SetMany(0, 4, kMiB);
   ASSERT_TRUE(AllBacked());
@@ -339,7 +349,8 @@ TEST_F(CacheFaults, AFolderOpenToOthersIsRefused) {
 TEST_F(CacheFaults, SomebodyElsesFolderIsRefused) {
   std::filesystem::create_directory(options_.disk_dir);
   ASSERT_EQ(::chmod(options_.disk_dir.c_str(), 0700), 0);
-  if (::chown(options_.disk_dir.c_str(), 65534, 65534) != 0) GTEST_SKIP() << "chown is refused";
+  if (::chown(options_.disk_dir.c_str(), 65534, 65534) != 0)
+    GTEST_SKIP() << "needs the right to give a folder away: root, or CAP_CHOWN";
   EXPECT_THAT(Refusal(), AllOf(HasSubstr(options_.disk_dir), HasSubstr("65534")));
 }
 

@@ -89,7 +89,14 @@ Result<Bytes> DefaultDiskCapacity(const std::string& dir) {
   if (error) {
     return Error{Code::kUnavailable, fmt::format("disk_dir '{}': {}", dir, error.message())};
   }
-  return std::min<Bytes>(space.available / 4, 256 * kGiB);
+  const Bytes quarter = std::min<Bytes>(space.available / 4, 256 * kGiB);
+  if (quarter < kDiskMin) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("disk_dir '{}': its file system has {} free, and a quarter of that is "
+                             "no tier; name a folder elsewhere, or set disk_capacity",
+                             dir, FormatBytes(space.available))};
+  }
+  return quarter;
 }
 
 Status OpenDisk(const Options& options, const Seams& seams, Core::Parts* parts) {

@@ -32,6 +32,10 @@ Scenario::~Scenario() {
 
 Result<std::unique_ptr<Scenario>> Scenario::Open(const Settings& settings) {
   if (Status ok = CheckSettings(settings.options); !ok) return ok.error();
+  if (settings.options.host_capacity || !settings.options.disk_dir.empty()) {
+    return Error{Code::kInvalidArgument,
+                 "host_capacity, disk_dir: a scenario has the device tier alone; leave them out"};
+  }
   const Bytes capacity = settings.options.capacity.value_or(kDefaultCapacity);
   std::unique_ptr<Scenario> scenario(new Scenario(settings.bytes_per_token, capacity));
 

@@ -60,6 +60,15 @@ TEST(Scenario, TheDefaultTierHolds128GiB) {
             true);
 }
 
+TEST(Scenario, TiersBelowAreRefusedRatherThanLeftOut) {
+  Scenario::Settings settings;
+  settings.options.host_capacity = kGiB;
+  const auto scenario = Scenario::Open(settings);
+  ASSERT_FALSE(scenario);
+  EXPECT_EQ(scenario.error().code, Code::kInvalidArgument);
+  EXPECT_NE(scenario.error().message.find("host_capacity"), std::string::npos);
+}
+
 TEST(Scenario, TheSeedHasNoCapacity) {
   const auto scenario = Opened(Options::Seed());
   for (const char* key : {"a", "b", "c"}) {

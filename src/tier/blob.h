@@ -47,7 +47,7 @@ class Seal {
 // What is known of an entry besides its bytes, as it travels with them.
 struct BlobFacts {
   std::string key;
-  std::string tenant = {};  // Empty for now.
+  std::string tenant = {};  // Whose; empty: there is only one.
   std::uint64_t generation = 0;
   Bytes size = 0;
   Tokens tokens = 0;

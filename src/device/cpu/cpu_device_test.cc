@@ -121,7 +121,7 @@ TEST(CpuDevice, APinnedChunksPagesGoBackToo) {
   if (::mlock(base, 64 * kKiB) != 0) {
     device->UnmapChunk(base);
     device->ReleaseRange(base, kMiB);
-    GTEST_SKIP() << "this machine does not let us lock memory";
+    GTEST_SKIP() << "needs to lock memory: RLIMIT_MEMLOCK of a few MiB, or root";
   }
   base[5] = std::byte{7};
   device->UnmapChunk(base);

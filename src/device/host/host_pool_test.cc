@@ -249,7 +249,8 @@ TEST_F(HostPoolTest, AnUnmappedChunksPagesAreBackWithTheKernel) {
 TEST_F(HostPoolTest, ALockedChunksPagesGoBackToo) {
   pool_->SetGrowth(false);
   ASSERT_TRUE(Map(0));
-  if (::mlock(At(0), kChunk) != 0) GTEST_SKIP() << "this machine does not let us lock memory";
+  if (::mlock(At(0), kChunk) != 0)
+    GTEST_SKIP() << "needs to lock memory: RLIMIT_MEMLOCK of a few MiB, or root";
   Unmap(0);
   EXPECT_EQ(ResidentBytes(At(0), kChunk), 0U);
   ASSERT_TRUE(Map(0));
