@@ -20,6 +20,7 @@
 
 #include "bench/support/measure.h"
 #include "bench/support/report.h"
+#include "bench/support/scratch.h"
 #include "bench/support/workload.h"
 #include "tier/disk/aligned_buffer.h"
 #include "tier/disk/disk_store.h"
@@ -273,9 +274,8 @@ void MeasureShape(const Shape& shape, const std::string& root, Report* report) {
 }
 
 void MeasureDisk(const Settings& settings, Report* report) {
-  const char* told = std::getenv("SPILLWAY_BENCH_DIR");
-  std::string root = std::string(told != nullptr ? told : "/tmp") + "/spillway-bench-XXXXXX";
-  if (::mkdtemp(root.data()) == nullptr) Stop(fmt::format("cannot make {}", root));
+  const Scratch scratch;
+  const std::string root = scratch.path();
   report->Table(
       fmt::format("disk: {} of entries a round in {}, both sides synced at the end, "
                   "checksums made and verified on our side",
@@ -290,7 +290,6 @@ void MeasureDisk(const Settings& settings, Report* report) {
     }
     MeasureShape(shape, root, report);
   }
-  std::filesystem::remove_all(root);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,6 +22,7 @@
 #include "bench/support/card_neighbour.h"
 #include "bench/support/measure.h"
 #include "bench/support/report.h"
+#include "bench/support/scratch.h"
 #include "spillway/cache.h"
 #include "spillway/testing.h"
 
@@ -41,27 +41,6 @@ void Pause(Duration duration) { std::this_thread::sleep_for(duration); }  // rea
   fmt::print(stderr, "tiers: {}\n", why);
   std::exit(1);
 }
-
-// A folder that goes with it.
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "spillway-bench-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) Fail("no scratch folder");
-    path_ = pattern;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  std::string disk() const { return (path_ / "disk").string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 std::unique_ptr<Cache> Open(const Options& options) {
   auto cache = Cache::Open(options);
@@ -138,16 +117,6 @@ void Share(const Settings& settings, Report* report) {
       ours += static_cast<double>(stats.device.held);
       idle += kTotal * (1 - share) - static_cast<double>(stats.device.reserve);
       level = stats.device.level;
-      if (std::getenv("SPILLWAY_BENCH_TRACE") != nullptr && samples % 10 == 0) {
-        fmt::print(
-            "  level {} pressure {:.3f} free {} reserve {} held {} bytes {} backed {} clean {} "
-            "moves {} drops {}\n",
-            Name(level), stats.device.pressure.value_or(-1), FormatBytes(stats.device.free),
-            FormatBytes(stats.device.reserve), FormatBytes(stats.device.held),
-            FormatBytes(stats.device.bytes), FormatBytes(stats.device.backed),
-            FormatBytes(stats.device.clean), stats.moves.under_way,
-            stats.left_by_action[static_cast<std::size_t>(Action::kDrop)]);
-      }
       ++samples;
       Pause(std::chrono::milliseconds(50));
     }

@@ -247,7 +247,6 @@ bool Engine::SendSomeDown(TierState& tier, Bytes bytes, const Why& why, Priority
 
 bool Engine::StartMove(std::unique_ptr<Move> transfer, std::uint32_t slot) {
   Slot& where = store_->slots().slot(slot);
-  const Record& record = store_->slots().record(slot);
   transfer->bytes = where.size;
   if (where.word.Pin() != LeaseWord::Got::kYes) {
     ReleaseLanding(*transfer);
@@ -270,7 +269,6 @@ bool Engine::StartMove(std::unique_ptr<Move> transfer, std::uint32_t slot) {
     state(transfer->from).going += transfer->bytes;
     state(transfer->from).background += IsBackground(transfer->priority) ? 1 : 0;
   }
-  static_cast<void>(record);
   below.transfer = transfer.get();
   transfer->background_at_start = IsBackground(transfer->priority);
   transfer->owner = owner_;

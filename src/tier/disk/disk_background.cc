@@ -43,7 +43,8 @@ bool DiskStore::Settle(Duration within) {
   if (!settler_.joinable()) settler_ = std::thread([this] { SettleOnDemand(); });
   const std::uint64_t mine = ++settle_wanted_;
   settle_wake_.notify_one();
-  if (settle_changed_.wait_for(guard, within, [&] { return settled_ >= mine; })) return true;
+  if (settle_changed_.wait_for(guard, within, [&] { return settled_ >= mine; }))
+    return settle_good_;
   settle_late_ = true;
   return false;
 }
@@ -55,13 +56,15 @@ void DiskStore::SettleOnDemand() {
     if (settle_stop_) return;
     const std::uint64_t until = settle_wanted_;
     guard.unlock();
+    bool good = false;
     try {
-      (void)journal_.Flush();  // What can't be written now is written later, or never.
+      good = journal_.Flush().has_value();  // What can't be written now is written later, or never.
     } catch (const std::bad_alloc&) {
-      // As well.
+      good = false;
     }
     guard.lock();
     settled_ = until;
+    settle_good_ = good;
     settle_late_ = false;
     settle_changed_.notify_all();
   }

@@ -230,6 +230,7 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   std::condition_variable settle_changed_;  // Something has settled.
   std::uint64_t settle_wanted_ = 0;
   std::uint64_t settled_ = 0;
+  bool settle_good_ = true;   // Whether the last of them was written.
   bool settle_late_ = false;  // Somebody has waited in vain; nobody waits until it has settled.
   bool settle_stop_ = false;
   std::thread settler_;
