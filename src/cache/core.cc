@@ -99,9 +99,10 @@ void Core::Close() {
   }
   RunOn(*strand_, [this] { engine_->Close(); });
   WaitForMoves();
-  RunOn(*strand_, [this] {
+  std::unique_ptr<BlobStore> disk;
+  RunOn(*strand_, [&] {
     if (engine_->anything_under_way() || engine_->store().zombies() > 0) self_ = shared_from_this();
-    if (!engine_->anything_under_way()) engine_->store().CloseDisk();
+    if (!engine_->anything_under_way()) disk = engine_->store().CloseDisk();
   });
 }
 
@@ -523,7 +524,9 @@ void Core::ReapAll() {
 void Core::LetGoOfSelf() {
   // Whoever runs the strand holds a reference of its own.
   if (self_ == nullptr || engine_->store().zombies() > 0 || engine_->anything_under_way()) return;
-  engine_->store().CloseDisk();
+  if (std::unique_ptr<BlobStore> disk = engine_->store().CloseDisk(); disk != nullptr) {
+    std::thread([gone = std::move(disk)] {}).detach();  // It may be a thread of its that runs us.
+  }
   self_.reset();
 }
 

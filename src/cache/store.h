@@ -105,7 +105,8 @@ class Store {
   // moved out of kVisible by TryEvict (owned) or Kill.
   Fate Retire(std::uint32_t slot, bool owned);
   // No blob is anybody's any more: the directory is free for others.
-  void CloseDisk();
+  // Destroy it off the strand: a thread of its own may be the one that runs it.
+  std::unique_ptr<BlobStore> CloseDisk();
   // Its blob stays on disk, and is nobody's here any more.
   void Forsake(std::uint32_t slot);
   // The last lease on a zombie is gone.

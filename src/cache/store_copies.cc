@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cassert>
+#include <utility>
 
 #include "base/mutant.h"
 #include "cache/store.h"
@@ -152,8 +153,8 @@ void Store::SetCopies(std::uint32_t id, TierMask after) {
 
 // The dead that are still read lie in memory: what they have on disk has gone,
 // and must not be looked for when their readers let go.
-void Store::CloseDisk() {
-  if (tiers_.disk == nullptr) return;
+std::unique_ptr<BlobStore> Store::CloseDisk() {
+  if (tiers_.disk == nullptr) return nullptr;
   for (std::uint32_t id = 0; id < slots_->high_water(); ++id) {
     const Record& record = slots_->record(id);
     if (LeaseWord::StateOf(slots_->slot(id).word.Load()) == SlotState::kFree ||
@@ -165,7 +166,7 @@ void Store::CloseDisk() {
     SetCopies(id, static_cast<TierMask>(record.copies & ~MaskOf(TierId::kDisk)));
     record.below->blob = kNoBlob;
   }
-  tiers_.disk.reset();
+  return std::move(tiers_.disk);
 }
 
 void Store::Forsake(std::uint32_t id) {
