@@ -604,6 +604,7 @@ static void Tiers(void) {
   }
   OK(spillway_cache_reclaim(cache, 1 << 19, 10000, &freed, &why));
   CHECK(freed >= 1 << 19 && why != NULL && why[0] == '\0');
+  if (freed < 1 << 19) printf("freed %llu: %s\n", (unsigned long long)freed, why);
   spillway_free(why);
   memset(&lease, 0, sizeof lease);
   for (i = 0; i < 40; ++i) {

@@ -173,6 +173,24 @@ TEST_F(CacheStall, ReplacingWaitsForAHangingDiskOnceAndNotForEver) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(Get(Key(i)), Bulk(Key(i), kBytes, 1));
 }
 
+// What is backed on the host is given back though the host's copy is being
+// written to a disk that hangs.
+TEST_F(CacheStall, MemoryIsGivenBackWhileTheHostsCopyIsBeingWritten) {
+  ASSERT_TRUE(Open().Start());
+  ASSERT_TRUE(Eventually([](const Stats& stats) { return !stats.loading; }));
+  Hang();
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(Set(Key(i), Bulk(Key(i), kBytes)));
+  ASSERT_TRUE(Eventually([](const Stats& stats) {
+    return stats.device.backed == 4 * kBytes && stats.moves.under_way > 0;
+  }));
+  const Reclaimed reclaimed = cache_->Reclaim(4 * kBytes, std::chrono::seconds(5));
+  EXPECT_GE(reclaimed.freed, 4 * kBytes) << reclaimed.why_not_more;
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(Get(Key(i)), Bulk(Key(i), kBytes)) << i;
+  Resume();
+  EXPECT_TRUE(AllBacked());
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(Get(Key(i)), Bulk(Key(i), kBytes)) << i;
+}
+
 // Closing does not wait for ever, and what was under way ends by itself.
 TEST_F(CacheStall, ACacheThatIsClosedWhileItsDiskHangs) {
   ASSERT_TRUE(Open().Start());

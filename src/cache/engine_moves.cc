@@ -18,6 +18,12 @@ constexpr std::size_t kBackgroundMax = 8;
 // After a move into a tier failed it gets nothing for so long.
 constexpr Duration kShunned = std::chrono::milliseconds(250);
 constexpr std::size_t kCandidatesMax = 1024;
+
+// Whether its copy in that tier is being read or made by a move.
+bool IsMoved(const Record& record, TierId tier) {
+  const Move* const move = record.below == nullptr ? nullptr : record.below->transfer;
+  return move != nullptr && (move->from == tier || move->to == tier);
+}
 }  // namespace
 
 // Entries taken from a line that stay after all; they enter again at the end.
@@ -42,7 +48,7 @@ class Engine::Aside {
 
 bool Engine::Drop(TierState& tier, std::uint32_t slot, const Why& why, TimePoint now) {
   const Record& record = store_->slots().record(slot);
-  if (record.below->transfer != nullptr) return false;
+  if (IsMoved(record, tier.id)) return false;
   const TierMask before = record.copies;
   const std::uint32_t parent = store_->ParentOf(slot);
   if (!store_->DropCopy(slot, tier.id)) return false;
@@ -112,9 +118,19 @@ Bytes Engine::GiveBack(TierId id, Bytes bytes, TimePoint now, bool* more) {
   if (tier.last()) return 0;
   const Bytes before = store_->held(id);
   const Why why{Action::kDrop, Reason::kAsk, OrderName(tier)};
-  DropBackedChunks(tier, bytes, why, now);
+  DropBacked(tier, why, now, [&] {
+    // Somebody waits for it: nothing is kept for the next entry.
+    store_->memory(id)->ReleaseSpare();
+    return before - std::min(before, store_->held(id)) >= bytes;
+  });
   const Bytes freed = before - std::min(before, store_->held(id));
-  if (freed < bytes) *more = SendSomeDown(tier, bytes - freed, why, Priority::kGiveBack, now);
+  if (freed < bytes) {
+    *more = SendSomeDown(tier, bytes - freed, why, Priority::kGiveBack, now);
+    // After a failure a tier gets nothing for a moment: that passes.
+    for (const TierState* below = tier.below; below != nullptr; below = below->below) {
+      *more = *more || now < below->shunned_until;
+    }
+  }
   NoteMoves(now);
   return freed;
 }
@@ -166,9 +182,9 @@ Engine::Going Engine::SendDown(TierState& tier, std::uint32_t slot, const Why& w
 // Whether DropOrRemove would succeed.
 bool Engine::MayGo(const TierState& tier, std::uint32_t slot) const {
   const Record& record = store_->slots().record(slot);
-  if (record.below != nullptr && record.below->transfer != nullptr) return false;
+  if (IsMoved(record, tier.id)) return false;
   if (record.copies == MaskOf(tier.id) && record.has_children()) return false;
-  return store_->Leases(slot) == 0;
+  return store_->Leases(slot) == store_->PinsOf(slot);
 }
 
 std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Reason reason,

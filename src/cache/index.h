@@ -64,13 +64,14 @@ class Index {
   // has found the new one never finds the old one after it, or neither.
   void Replace(std::uint32_t old, std::uint32_t slot);
   // Takes a linked slot from its readers, runs `work`, and gives it back. Who
-  // looks meanwhile neither gets it nor misses it. False: it is leased.
+  // looks meanwhile neither gets it nor misses it. False: it is leased, and by
+  // more than `pins` (LeaseWord::TryEvict).
   template <typename Work>
-  bool Rework(std::uint32_t slot, Work&& work) {
+  bool Rework(std::uint32_t slot, Work&& work, std::uint64_t pins = 0) {
     Slot& where = first_slot_[slot];
     bool alone = false;
     Locked(where.hash.load(std::memory_order_relaxed), [&] {
-      alone = where.word.TryEvict();
+      alone = where.word.TryEvict(pins);
       if (!alone) return;
       work();
       where.word.Restore();

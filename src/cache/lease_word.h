@@ -92,9 +92,11 @@ class BasicLeaseWord {
   }
 
   // kVisible and not leased -> kPrivate. False: it is leased, nothing changed.
-  bool TryEvict() {
+  // `pins`: leases that the owner knows of and that stay, of moves which do not
+  // touch what it is about to change.
+  bool TryEvict(std::uint64_t pins = 0) {
     std::uint64_t word = word_.load(std::memory_order_relaxed);
-    while (StateOf(word) == SlotState::kVisible && LeasesOf(word) == 0) {
+    while (StateOf(word) == SlotState::kVisible && LeasesOf(word) == pins) {
       if (word_.compare_exchange_weak(word, With(word, SlotState::kPrivate),
                                       std::memory_order_acq_rel, std::memory_order_relaxed)) {
         return true;

@@ -128,6 +128,11 @@ class Store {
   std::uint64_t Leases(std::uint32_t slot) const {
     return LeaseWord::LeasesOf(slots_->slot(slot).word.Load());
   }
+  // Of those, what moves hold.
+  std::uint64_t PinsOf(std::uint32_t slot) const {
+    const Below* const below = slots_->record(slot).below;
+    return below != nullptr && below->transfer != nullptr ? 1 : 0;
+  }
   // The live parent of `slot`, or kNoSlot.
   std::uint32_t ParentOf(std::uint32_t slot) const;
 

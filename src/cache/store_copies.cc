@@ -102,7 +102,8 @@ bool Store::DropCopy(std::uint32_t id, TierId tier) {
     std::byte* const next =
         tier == TierId::kDevice && record.below != nullptr ? record.below->host : nullptr;
     const auto lend_next = [&] { slot.data.store(next, std::memory_order_release); };
-    if (!index_->Rework(id, lend_next)) return false;
+    // A move between other tiers reads another copy, and may go on.
+    if (!index_->Rework(id, lend_next, PinsOf(id))) return false;
   }
   Detach(id, MaskOf(tier));
   --entries_in_[IndexOf(tier)];

@@ -52,6 +52,8 @@ class ArenaTier final : public Tier {
 
   void SetBacked(std::byte* block, Bytes bytes, bool backed) override;
 
+  void ReleaseSpare() override { arena_->ReleaseSpare(); }
+
   Bytes allocated() const override { return allocated_.load(std::memory_order_relaxed); }
   Bytes held() const override { return arena_->held(); }
   Bytes clean() const override { return arena_->clean(); }

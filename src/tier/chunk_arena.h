@@ -47,6 +47,9 @@ class ChunkArena {
   // Only when it changes.
   void SetBacked(Bytes at, Bytes bytes, bool backed);
 
+  // True: there was one.
+  bool ReleaseSpare();
+
   std::byte* base() const { return base_; }
   Bytes range() const { return range_; }
   Bytes chunk_bytes() const { return chunk_bytes_; }
@@ -59,7 +62,6 @@ class ChunkArena {
   Status MapAll(ChunkRun chunks);
   Status Map(std::size_t chunk);
   void Unmap(std::size_t chunk);
-  bool ReleaseSpare();
   ChunkRun ChunksOf(Bytes at, Bytes bytes) const;
   void CountTaken(ChunkRun chunks, ChunkRun fresh);
   void CountGiven(ChunkRun chunks, ChunkRun emptied, bool backed);

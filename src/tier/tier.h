@@ -40,6 +40,9 @@ class Tier {
   // fresh block is not backed. Only when it changes: tiers just count.
   virtual void SetBacked(std::byte* block, Bytes bytes, bool backed) = 0;
 
+  // Returns memory that is kept for the next block to the device, too.
+  virtual void ReleaseSpare() {}
+
   // Bytes of blocks allocated and not freed.
   virtual Bytes allocated() const = 0;
   // Physical memory taken from the device for them, slack included.

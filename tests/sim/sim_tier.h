@@ -24,6 +24,7 @@ class SimTier final : public Tier {
   void Free(std::byte* block, Bytes bytes, bool backed = false) override;
   void SetBacked(std::byte* block, Bytes bytes, bool backed) override;
   Bytes allocated() const override { return tier_->allocated(); }
+  void ReleaseSpare() override { tier_->ReleaseSpare(); }
   Bytes held() const override { return tier_->held(); }
   Bytes clean() const override { return tier_->clean(); }
   void Write(std::byte* block, const Source& source) override { tier_->Write(block, source); }

@@ -32,6 +32,7 @@ class WatchedTier final : public Tier {
     tier_->SetBacked(block, bytes, backed);
   }
   Bytes allocated() const override { return tier_->allocated(); }
+  void ReleaseSpare() override { tier_->ReleaseSpare(); }
   Bytes held() const override { return tier_->held(); }
   Bytes clean() const override { return tier_->clean(); }
   void Write(std::byte* block, const Source& source) override;
