@@ -27,7 +27,9 @@ Status ToMemory(const Ways& ways, Move* transfer) {
       return Error{Code::kCancelled, "the move was called off"};
     }
     const Bytes bytes = std::min(Seal::kPieceBytes, transfer->bytes - at);
-    tier->Write(transfer->landing.block + at, Source(transfer->source + at, bytes));
+    Status written =
+        tier->Write(transfer->landing.block + at, Source(transfer->source + at, bytes));
+    if (!written) return written;
   }
   if (MutantOn(Mutant::kTornMoveCommitted)) return {};
   const auto damaged = transfer->seal->FirstDamaged(transfer->landing.block, transfer->bytes);
@@ -35,6 +37,59 @@ Status ToMemory(const Ways& ways, Move* transfer) {
   transfer->source_damaged =
       transfer->seal->FirstDamaged(transfer->source, transfer->bytes).has_value();
   return Damaged(*transfer, *damaged);
+}
+
+// From a device that only it can read. What has arrived is the first that
+// stands in host memory: its seal is made of that, and compared if there was one.
+Status FromDevice(const Ways& ways, Move* transfer) {
+  std::byte* const to = transfer->landing.block;
+  const auto copy = [&]() -> Result<Seal> {
+    SealCrew::Job job(ways.crew, to, transfer->bytes);
+    const Status copied =
+        ways.device->ReadToHost(transfer->source, transfer->bytes, to, [&](Bytes arrived) {
+          job.Arrived(arrived);
+          return !transfer->cancelled.load(std::memory_order_relaxed);
+        });
+    if (!copied) return copied.error();
+    return job.Finish();
+  };
+  for (int attempt = 0;; ++attempt) {
+    Result<Seal> seal = copy();
+    if (!seal) return seal.error();
+    if (!transfer->seal || *transfer->seal == *seal) {
+      transfer->seal = std::move(*seal);
+      return {};
+    }
+    if (attempt > 0) {
+      transfer->source_damaged = true;
+      return Damaged(*transfer, 0);
+    }
+  }
+}
+
+// To such a device: the host's copy is verified while it travels. What the link
+// did to it is the link's own checksums' to say.
+Status ToDevice(const Ways& ways, Move* transfer) {
+  constexpr Bytes kStep = 64 * kMiB;
+  SealCrew::Job job(ways.crew, transfer->source, transfer->bytes);
+  job.Arrived(transfer->bytes);
+  for (Bytes at = 0; at < transfer->bytes; at += kStep) {
+    if (transfer->cancelled.load(std::memory_order_relaxed)) {
+      return Error{Code::kCancelled, "the move was called off"};
+    }
+    const Bytes bytes = std::min(kStep, transfer->bytes - at);
+    Status written =
+        ways.device->Write(transfer->landing.block + at, Source(transfer->source + at, bytes));
+    if (!written) return written;
+  }
+  Seal seal = job.Finish();
+  if (!transfer->seal) {
+    transfer->seal = std::move(seal);
+  } else if (*transfer->seal != seal) {
+    transfer->source_damaged = true;
+    return Damaged(*transfer, 0);
+  }
+  return {};
 }
 
 Status ToDisk(const Ways& ways, Move* transfer) {
@@ -66,6 +121,9 @@ void Carry(const Ways& ways, Move* transfer) {
     if (transfer->status) transfer->seal = std::move(seal);
   } else if (transfer->to == TierId::kDisk) {
     transfer->status = ToDisk(ways, transfer);
+  } else if (ways.crew != nullptr) {
+    transfer->status =
+        transfer->from == TierId::kDevice ? FromDevice(ways, transfer) : ToDevice(ways, transfer);
   } else {
     transfer->status = ToMemory(ways, transfer);
   }

@@ -50,7 +50,9 @@ Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
   const bool single = (mask & (mask - 1)) == 0;
   if (!parts.mover && !single) {
     ThreadMover::Settings mover;
-    mover.ways = {parts.tiers.device.get(), parts.tiers.host.get(), parts.tiers.disk.get()};
+    mover.ways = {.device = parts.tiers.device.get(),
+                  .host = parts.tiers.host.get(),
+                  .disk = parts.tiers.disk.get()};
     mover.background_rate = options.write_behind_rate;
     const auto tick = [self] {
       if (const std::shared_ptr<Core> core = self->lock(); core != nullptr) core->Look();
@@ -72,6 +74,7 @@ Core::Core(const Options& options, Parts parts, std::unique_ptr<Engine> engine)
     : options_(options),
       clock_(options.clock ? options.clock : SystemClock()),
       device_(std::move(parts.device)),
+      on_gpu_(device_ != nullptr && !device_->host_readable()),
       host_(std::move(parts.host)),
       total_(parts.total),
       strand_(std::move(parts.strand)),
@@ -227,7 +230,7 @@ Status Core::CheckSource(std::string_view key, const Source& source,
           Code::kTooLarge,
           fmt::format("set '{}': its fragments are more than any memory can hold", Printable(key))};
     }
-    if (fragment.place == Place::kDevice) {
+    if (fragment.place == Place::kDevice && !on_gpu_) {
       return Error{Code::kInvalidArgument,
                    fmt::format("set '{}': a device fragment, but the tier is on the cpu device; "
                                "host fragments are right here",
@@ -321,7 +324,13 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
     const TimePoint now = clock_->Now();
     slot = engine_->Admit(entry, now, may_wait);
     if (!slot || entry.bytes > kCopyOnStrandMax || store.ReservedIn(*slot) == TierId::kDisk) return;
-    store.memory(store.ReservedIn(*slot))->Write(store.slots().slot(*slot).data, source);
+    Tier* const tier = store.memory(store.ReservedIn(*slot));
+    if (!tier->host_readable()) return;  // The strand waits for no device.
+    if (Status written = tier->Write(store.slots().slot(*slot).data, source); !written) {
+      engine_->Abort(*slot);
+      slot = written.error();
+      return;
+    }
     engine_->Commit(*slot, now);
     unsettled = engine_->TakeUnsettled();
     done = true;
@@ -339,12 +348,23 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
   return {};
 }
 
+namespace {
+bool IsOnDevice(const Source& source) {
+  const auto fragments = source.fragments();
+  return std::any_of(fragments.begin(), fragments.end(),
+                     [](const Fragment& one) { return one.place == Place::kDevice; });
+}
+}  // namespace
+
 Status Core::Fill(std::uint32_t reservation, const Source& source) {
   Store& store = engine_->store();
   const TierId tier = store.ReservedIn(reservation);
   if (tier != TierId::kDisk) {
-    store.memory(tier)->Write(store.slots().slot(reservation).data, source);
-    return {};
+    // Only the device can read what lies on it, wherever it goes.
+    Tier* const by = on_gpu_ ? store.memory(TierId::kDevice) : store.memory(tier);
+    Status written = by->Write(store.slots().slot(reservation).data, source);
+    if (!written) RunOn(*strand_, [&] { engine_->Abort(reservation); });
+    return written;
   }
   BlobFacts facts;
   BlobId blob = kNoBlob;
@@ -353,7 +373,17 @@ Status Core::Fill(std::uint32_t reservation, const Source& source) {
     blob = store.BelowOf(reservation).blob;
   });
   Seal seal;  // Made on the way.
-  Status written = store.disk()->Write(blob, facts, &seal, source, nullptr);
+  Status written;
+  if (on_gpu_ && IsOnDevice(source)) {
+    std::vector<std::byte> by_way_of(source.bytes());
+    written = store.memory(TierId::kDevice)->Write(by_way_of.data(), source);
+    if (written) {
+      const Source there(by_way_of.data(), by_way_of.size());
+      written = store.disk()->Write(blob, facts, &seal, there, nullptr);
+    }
+  } else {
+    written = store.disk()->Write(blob, facts, &seal, source, nullptr);
+  }
   RunOn(*strand_, [&] {
     if (written) {
       store.BelowOf(reservation).seal = seal;

@@ -69,6 +69,8 @@ class Core : public std::enable_shared_from_this<Core> {
   Status Fetch(std::string_view key, Duration wait, Lease* lease);
   // What Cache::Get does unless it was a hit.
   void NoHit(std::string_view key, Found found, Result<std::optional<Lease>>* got);
+  // Whether the device's memory is its own: only it can read and write it.
+  bool on_gpu() const { return on_gpu_; }
   // From anywhere into `sink`, by way of `lease`.
   Status CopyOut(std::string_view key, const Lease& lease, const Sink& sink) const;
   std::size_t Prefetch(const std::string_view* keys, std::size_t count);
@@ -195,6 +197,7 @@ class Core : public std::enable_shared_from_this<Core> {
   const Options options_;
   const std::shared_ptr<Clock> clock_;
   const std::shared_ptr<Device> device_;
+  const bool on_gpu_;
   const std::shared_ptr<Device> host_;
   const Bytes total_;
   const std::unique_ptr<Strand> strand_;

@@ -246,7 +246,7 @@ std::size_t Core::FetchMany(const std::string_view* keys, const std::vector<std:
 
 Status Core::CopyOut(std::string_view key, const Lease& lease, const Sink& sink) const {
   for (const MutableFragment& fragment : sink.fragments()) {
-    if (fragment.place == Place::kDevice) {
+    if (fragment.place == Place::kDevice && !on_gpu()) {
       return Error{Code::kInvalidArgument,
                    fmt::format("get '{}': a device fragment, but the tier is on the cpu device; "
                                "host fragments are right here",
@@ -258,13 +258,12 @@ Status Core::CopyOut(std::string_view key, const Lease& lease, const Sink& sink)
                  fmt::format("get '{}': the sink has {} bytes, the value {}", Printable(key),
                              sink.bytes(), lease.size())};
   }
-  // All memory of the cpu device is the host's, too; only who pretends to have
-  // some (scenarios) is asked.
+  // A GPU knows its own addresses from the host's. All memory of the cpu device
+  // is the host's, too; only who pretends to have some (scenarios) is asked.
   if (const Tier* tier = engine_->store().memory(TierId::kDevice); tier != nullptr) {
-    tier->Read(lease.data(), lease.size(), sink);
-  } else {
-    ScatterFromHost(lease.data(), lease.size(), sink);
+    return tier->Read(lease.data(), lease.size(), sink);
   }
+  ScatterFromHost(lease.data(), lease.size(), sink);
   return {};
 }
 

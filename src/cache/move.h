@@ -14,6 +14,7 @@
 #include "spillway/mode.h"
 #include "spillway/result.h"
 #include "spillway/units.h"
+#include "tier/seal_crew.h"
 
 namespace spillway {
 
@@ -67,6 +68,8 @@ struct Ways {
   Tier* device = nullptr;
   Tier* host = nullptr;
   BlobStore* disk = nullptr;
+  // For a device whose memory only it can read; else null.
+  SealCrew* crew = nullptr;
 };
 
 // Carries it, whole, and verifies what has arrived; the answer is in `status`.

@@ -32,6 +32,11 @@ ThreadMover::ThreadMover(const Settings& settings, Strand* strand,
   shared_->strand = strand;
   shared_->alive = std::move(alive);
   shared_->tick = std::move(tick);
+  const Tier* const device = settings.ways.device;
+  if (device == nullptr || device->host_readable()) return;
+  shared_->crew =
+      std::make_unique<SealCrew>(SealCrew::ThreadsFor(std::thread::hardware_concurrency()));
+  shared_->settings.ways.crew = shared_->crew.get();
 }
 
 ThreadMover::~ThreadMover() {
@@ -57,15 +62,19 @@ ThreadMover::~ThreadMover() {
 
 std::size_t ThreadMover::LaneOf(const Move& transfer) {
   if (transfer.from == TierId::kDisk) return 2;
-  return transfer.to == TierId::kDisk ? 1 : 0;
+  if (transfer.to == TierId::kDisk) return 1;
+  return transfer.to > transfer.from ? 0 : 3;
 }
 
 void ThreadMover::EnsureThreads(std::size_t lane) {
   if (!threads_.at(lane).empty()) return;
   if (!deliverer_.joinable()) deliverer_ = std::thread(&ThreadMover::DeliverAll, shared_);
+  // Copies of a device wait for the device: two at a time keep the link busy.
+  const bool link = shared_->crew != nullptr && (lane == 0 || lane == 3);
   for (const bool nice : {false, true}) {
     threads_.at(lane).emplace_back(&ThreadMover::Work, shared_, lane, nice);
   }
+  if (link) threads_.at(lane).emplace_back(&ThreadMover::Work, shared_, lane, false);
 }
 
 void ThreadMover::Start(Move* transfer) {

@@ -43,7 +43,8 @@ class ThreadMover final : public Mover {
   std::size_t Waiting(TierId from, TierId to) const override;
 
  private:
-  // One way: memory to memory, to disk, from disk.
+  // One way: down in memory, to disk, from disk, up in memory.
+  static constexpr std::size_t kLanes = 4;
   struct Lane {
     std::mutex mutex;
     std::condition_variable wake;
@@ -57,7 +58,8 @@ class ThreadMover final : public Mover {
     Strand* strand = nullptr;
     std::function<std::shared_ptr<void>()> alive;
     std::function<void()> tick;
-    std::array<Lane, 3> lanes;
+    std::unique_ptr<SealCrew> crew;  // If the device's memory is its own.
+    std::array<Lane, kLanes> lanes;
     std::array<std::array<std::atomic<std::size_t>, kTiers>, kTiers> waiting{};
     // Moves carried by nice threads. Another posts them: whoever posts may run
     // the strand for others, and must not be slow at that.
@@ -75,7 +77,7 @@ class ThreadMover final : public Mover {
   void EnsureThreads(std::size_t lane);
 
   const std::shared_ptr<Shared> shared_;
-  std::array<std::vector<std::thread>, 3> threads_;  // The strand's.
+  std::array<std::vector<std::thread>, kLanes> threads_;  // The strand's.
   std::thread deliverer_;
 };
 

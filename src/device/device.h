@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string_view>
 
 #include "spillway/fragment.h"
@@ -26,6 +27,11 @@ class Device {
   virtual Bytes total() const = 0;
   // Whether other processes use it too: only then is a reserve of any use.
   virtual bool shared() const = 0;
+  // Whether its memory can be read and written like any other of this process.
+  virtual bool host_readable() const { return true; }
+  // By what others know it, too: the UUID of a GPU, the name of a card; empty:
+  // it is nobody else's.
+  virtual std::string_view id() const { return {}; }
   // How much physical memory one MapChunk takes. A power of two.
   virtual Bytes chunk_bytes() const = 0;
   // What is free now. Cheap (microseconds), but a driver may hang: never
@@ -44,9 +50,15 @@ class Device {
   // returns. Never fails, never waits for copies or kernels.
   virtual void UnmapChunk(std::byte* at) = 0;
 
-  // Bytes in and out of mapped memory, done when they return.
-  virtual void CopyIn(std::byte* to, const Source& source) = 0;
-  virtual void CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) = 0;
+  // Bytes in and out of mapped memory, done when they return. An error: some may
+  // have arrived, some not.
+  virtual Status CopyIn(std::byte* to, const Source& source) = 0;
+  virtual Status CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) = 0;
+  // The same into one piece of host memory; `arrived` is told how many of the
+  // first bytes are there, again and again, on the calling thread; false: it is
+  // called off.
+  virtual Status CopyToHost(const std::byte* from, Bytes bytes, std::byte* to,
+                            const std::function<bool(Bytes)>& arrived);
 };
 
 }  // namespace spillway

@@ -58,10 +58,17 @@ class ArenaTier final : public Tier {
   Bytes held() const override { return arena_->held(); }
   Bytes clean() const override { return arena_->clean(); }
 
-  void Write(std::byte* block, const Source& source) override { device_->CopyIn(block, source); }
-  void Read(const std::byte* block, Bytes bytes, const Sink& sink) const override {
-    device_->CopyOut(block, bytes, sink);
+  Status Write(std::byte* block, const Source& source) override {
+    return device_->CopyIn(block, source);
   }
+  Status Read(const std::byte* block, Bytes bytes, const Sink& sink) const override {
+    return device_->CopyOut(block, bytes, sink);
+  }
+  Status ReadToHost(const std::byte* block, Bytes bytes, std::byte* to,
+                    const std::function<bool(Bytes)>& arrived) const override {
+    return device_->CopyToHost(block, bytes, to, arrived);
+  }
+  bool host_readable() const override { return device_->host_readable(); }
 
   // Blocks up to this size share chunks by the slab.
   Bytes small_block_max() const { return small_block_max_; }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <string_view>
 
@@ -52,8 +53,14 @@ class Tier {
   // is kept for the next one is not in here; it is free already, only ours.
   virtual Bytes clean() const = 0;
 
-  virtual void Write(std::byte* block, const Source& source) = 0;
-  virtual void Read(const std::byte* block, Bytes bytes, const Sink& sink) const = 0;
+  // Unavailable: the device failed, and what is in the block is nobody's.
+  virtual Status Write(std::byte* block, const Source& source) = 0;
+  virtual Status Read(const std::byte* block, Bytes bytes, const Sink& sink) const = 0;
+  // Into host memory; see Device::CopyToHost.
+  virtual Status ReadToHost(const std::byte* block, Bytes bytes, std::byte* to,
+                            const std::function<bool(Bytes)>& arrived) const;
+  // Whether blocks can be read and written in place by this process.
+  virtual bool host_readable() const { return true; }
 };
 
 }  // namespace spillway

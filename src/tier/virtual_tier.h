@@ -26,8 +26,8 @@ class VirtualTier final : public Tier {
   Bytes clean() const override { return backed_; }
 
   // Nothing is kept, and nothing written to the sink.
-  void Write(std::byte*, const Source&) override {}
-  void Read(const std::byte*, Bytes, const Sink&) const override {}
+  Status Write(std::byte*, const Source&) override { return {}; }
+  Status Read(const std::byte*, Bytes, const Sink&) const override { return {}; }
 
  private:
   const std::string name_;

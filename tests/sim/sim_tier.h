@@ -27,9 +27,11 @@ class SimTier final : public Tier {
   void ReleaseSpare() override { tier_->ReleaseSpare(); }
   Bytes held() const override { return tier_->held(); }
   Bytes clean() const override { return tier_->clean(); }
-  void Write(std::byte* block, const Source& source) override { tier_->Write(block, source); }
-  void Read(const std::byte* block, Bytes bytes, const Sink& sink) const override {
-    tier_->Read(block, bytes, sink);
+  Status Write(std::byte* block, const Source& source) override {
+    return tier_->Write(block, source);
+  }
+  Status Read(const std::byte* block, Bytes bytes, const Sink& sink) const override {
+    return tier_->Read(block, bytes, sink);
   }
 
   // The next `n` allocations are refused.

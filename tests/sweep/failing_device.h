@@ -27,9 +27,11 @@ class FailingDevice final : public Device {
     return device_->MapChunk(at);
   }
   void UnmapChunk(std::byte* at) override { device_->UnmapChunk(at); }
-  void CopyIn(std::byte* to, const Source& source) override { device_->CopyIn(to, source); }
-  void CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) override {
-    device_->CopyOut(from, bytes, sink);
+  Status CopyIn(std::byte* to, const Source& source) override {
+    return device_->CopyIn(to, source);
+  }
+  Status CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) override {
+    return device_->CopyOut(from, bytes, sink);
   }
 
  private:

@@ -15,14 +15,15 @@ void WatchedTier::Free(std::byte* block, Bytes bytes, bool backed) {
   tier_->Free(block, bytes, backed);
 }
 
-void WatchedTier::Write(std::byte* block, const Source& source) {
-  tier_->Write(block, source);
+Status WatchedTier::Write(std::byte* block, const Source& source) {
+  Status written = tier_->Write(block, source);
   const Bytes bytes = source.bytes();
-  if (damage_ == 0 || bytes == 0) return;
+  if (!written || damage_ == 0 || bytes == 0) return written;
   const Bytes at = (damage_ >> 8) % bytes;
   const bool torn = (damage_ & 2) != 0;
   for (Bytes i = at; i < (torn ? bytes : at + 1); ++i) block[i] ^= std::byte{0x40};
   damage_ = 0;
+  return {};
 }
 
 Result<BlobId> WatchedDisk::Allocate(const BlobFacts& facts) {

@@ -35,10 +35,11 @@ class WatchedTier final : public Tier {
   void ReleaseSpare() override { tier_->ReleaseSpare(); }
   Bytes held() const override { return tier_->held(); }
   Bytes clean() const override { return tier_->clean(); }
-  void Write(std::byte* block, const Source& source) override;
-  void Read(const std::byte* block, Bytes bytes, const Sink& sink) const override {
+  Status Write(std::byte* block, const Source& source) override;
+  Status Read(const std::byte* block, Bytes bytes, const Sink& sink) const override {
     // Core::CopyOut asks the device for whatever is lent, also from other tiers.
     ScatterFromHost(block, bytes, sink);
+    return {};
   }
 
   // The next write arrives changed: torn from some byte on, or one bit of it.

@@ -111,7 +111,9 @@ void World::Open() {
     parts.tiers.disk = std::move(watched);
     loading_ = true;
   }
-  ways_ = {parts.tiers.device.get(), parts.tiers.host.get(), parts.tiers.disk.get()};
+  ways_ = {.device = parts.tiers.device.get(),
+           .host = parts.tiers.host.get(),
+           .disk = parts.tiers.disk.get()};
   parts.strand = std::make_unique<SimStrand>(this);
   parts.executor = std::make_unique<SimExecutor>(this);
   parts.mover = std::make_unique<SimMover>(this);

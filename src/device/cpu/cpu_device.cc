@@ -121,10 +121,14 @@ void CpuDevice::UnmapChunk(std::byte* at) {
   card_->Give(chunk_bytes_);
 }
 
-void CpuDevice::CopyIn(std::byte* to, const Source& source) { GatherToHost(to, source); }
+Status CpuDevice::CopyIn(std::byte* to, const Source& source) {
+  GatherToHost(to, source);
+  return {};
+}
 
-void CpuDevice::CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) {
+Status CpuDevice::CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) {
   ScatterFromHost(from, bytes, sink);
+  return {};
 }
 
 }  // namespace spillway

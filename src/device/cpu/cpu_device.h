@@ -44,8 +44,8 @@ class CpuDevice final : public Device {
   Status MapChunk(std::byte* at) override;
   void UnmapChunk(std::byte* at) override;
 
-  void CopyIn(std::byte* to, const Source& source) override;
-  void CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) override;
+  Status CopyIn(std::byte* to, const Source& source) override;
+  Status CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) override;
 
   // What this device holds of the card.
   Bytes held() const { return card_->held(); }

@@ -168,10 +168,14 @@ void HostPool::UnmapChunk(std::byte* at) {
   DropAllReady(nullptr);
 }
 
-void HostPool::CopyIn(std::byte* to, const Source& source) { GatherToHost(to, source); }
+Status HostPool::CopyIn(std::byte* to, const Source& source) {
+  GatherToHost(to, source);
+  return {};
+}
 
-void HostPool::CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) {
+Status HostPool::CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) {
   ScatterFromHost(from, bytes, sink);
+  return {};
 }
 
 // --- what is prepared ---

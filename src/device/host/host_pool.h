@@ -64,8 +64,8 @@ class HostPool final : public Device {
   Status MapChunk(std::byte* at) override;
   void UnmapChunk(std::byte* at) override;
 
-  void CopyIn(std::byte* to, const Source& source) override;
-  void CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) override;
+  Status CopyIn(std::byte* to, const Source& source) override;
+  Status CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) override;
 
   // Whether chunks may be prepared. False, while the machine is short of
   // memory: what was prepared is back with the kernel when this returns. True at

@@ -50,7 +50,7 @@ class DeviceContract : public ::testing::Test {
   Bytes Free() { return device_->ReadMemory().value().free; }
   std::string Out(const std::byte* from, Bytes bytes) {
     std::string text(bytes, '?');
-    device_->CopyOut(from, bytes, Sink(text.data(), text.size()));
+    EXPECT_TRUE(device_->CopyOut(from, bytes, Sink(text.data(), text.size())));
     return text;
   }
 
@@ -108,18 +108,20 @@ TYPED_TEST_P(DeviceContract, FragmentsComeInAndGoOutInOrder) {
   ASSERT_TRUE(this->Map(0));
   const std::string one = "one ";
   const std::string three = "three";
-  this->device_->CopyIn(this->base_ + 100,
-                        Source(std::vector<Fragment>{{one.data(), one.size(), Place::kHost},
-                                                     {nullptr, 0, Place::kHost},
-                                                     {"two ", 4, Place::kHost},
-                                                     {three.data(), three.size(), Place::kHost}}));
+  EXPECT_TRUE(this->device_->CopyIn(
+      this->base_ + 100,
+      Source(std::vector<Fragment>{{one.data(), one.size(), Place::kHost},
+                                   {nullptr, 0, Place::kHost},
+                                   {"two ", 4, Place::kHost},
+                                   {three.data(), three.size(), Place::kHost}})));
   EXPECT_EQ(this->Out(this->base_ + 100, 13), "one two three");
   std::string head(5, '?');
   std::string tail(12, '?');
-  this->device_->CopyOut(this->base_ + 100, 13,
-                         Sink(std::vector<MutableFragment>{{head.data(), 5, Place::kHost},
-                                                           {nullptr, 0, Place::kHost},
-                                                           {tail.data(), 12, Place::kHost}}));
+  EXPECT_TRUE(
+      this->device_->CopyOut(this->base_ + 100, 13,
+                             Sink(std::vector<MutableFragment>{{head.data(), 5, Place::kHost},
+                                                               {nullptr, 0, Place::kHost},
+                                                               {tail.data(), 12, Place::kHost}})));
   EXPECT_EQ(head, "one t");
   EXPECT_EQ(tail, "wo three????");  // Not written past the value's end.
 }
@@ -127,9 +129,9 @@ TYPED_TEST_P(DeviceContract, FragmentsComeInAndGoOutInOrder) {
 TYPED_TEST_P(DeviceContract, BytesOnTheDeviceMayTravelToTheDevice) {
   ASSERT_TRUE(this->Map(0));
   ASSERT_TRUE(this->Map(5));
-  this->device_->CopyIn(this->base_, Source("context"));
-  this->device_->CopyIn(this->ChunkAt(5),
-                        Source(std::vector<Fragment>{{this->base_, 7, Place::kDevice}}));
+  EXPECT_TRUE(this->device_->CopyIn(this->base_, Source("context")));
+  EXPECT_TRUE(this->device_->CopyIn(
+      this->ChunkAt(5), Source(std::vector<Fragment>{{this->base_, 7, Place::kDevice}})));
   EXPECT_EQ(this->Out(this->ChunkAt(5), 7), "context");
 }
 
@@ -139,7 +141,7 @@ TYPED_TEST_P(DeviceContract, ValuesCrossChunksThatLieSideBySide) {
   std::string value(this->kChunk + 1000, 'x');
   for (std::size_t i = 0; i < value.size(); ++i) value[i] = static_cast<char>('a' + i % 23);
   std::byte* at = this->ChunkAt(7) - this->kChunk / 2 - 500;
-  this->device_->CopyIn(at, Source(value));
+  EXPECT_TRUE(this->device_->CopyIn(at, Source(value)));
   EXPECT_EQ(this->Out(at, value.size()), value);
 }
 
@@ -147,7 +149,7 @@ TYPED_TEST_P(DeviceContract, AChunkMappedAgainIsUsableAgain) {
   for (int round = 0; round < 3; ++round) {
     ASSERT_TRUE(this->Map(2));
     const std::string value = "round " + std::to_string(round);
-    this->device_->CopyIn(this->ChunkAt(2), Source(value));
+    EXPECT_TRUE(this->device_->CopyIn(this->ChunkAt(2), Source(value)));
     EXPECT_EQ(this->Out(this->ChunkAt(2), value.size()), value);
     this->Unmap(2);
   }

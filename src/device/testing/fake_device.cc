@@ -143,20 +143,22 @@ bool FakeDevice::IsMapped(const std::byte* at, Bytes bytes) const {
   return true;
 }
 
-void FakeDevice::CopyIn(std::byte* to, const Source& source) {
+Status FakeDevice::CopyIn(std::byte* to, const Source& source) {
   const Bytes bytes = source.bytes();
   Require(bytes == 0 || IsMapped(to, bytes), "copies into memory that is not mapped");
   GatherToHost(to, source);
   copies_in_.fetch_add(1, std::memory_order_relaxed);
   bytes_in_.fetch_add(bytes, std::memory_order_relaxed);
+  return {};
 }
 
-void FakeDevice::CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) {
+Status FakeDevice::CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) {
   Require(bytes == 0 || IsMapped(from, bytes), "copies from memory that is not mapped");
   Require(sink.bytes() >= bytes, "copies into a sink that is too small");
   ScatterFromHost(from, bytes, sink);
   copies_out_.fetch_add(1, std::memory_order_relaxed);
   bytes_out_.fetch_add(bytes, std::memory_order_relaxed);
+  return {};
 }
 
 Bytes FakeDevice::SetForeign(Bytes bytes) {

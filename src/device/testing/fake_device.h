@@ -61,8 +61,8 @@ class FakeDevice final : public Device {
   void ReleaseRange(std::byte* base, Bytes bytes) override;
   Status MapChunk(std::byte* at) override;
   void UnmapChunk(std::byte* at) override;
-  void CopyIn(std::byte* to, const Source& source) override;
-  void CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) override;
+  Status CopyIn(std::byte* to, const Source& source) override;
+  Status CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) override;
 
   // --- the neighbours ---
   // Makes a neighbour hold this much, as far as the card has it: returns what

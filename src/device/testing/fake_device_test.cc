@@ -85,7 +85,7 @@ TEST_F(FakeDeviceTest, ReadingsFailLieAndHangWhenToldTo) {
 TEST_F(FakeDeviceTest, MemoryNotMappedIsPoison) {
   ASSERT_TRUE(device_.MapChunk(base_));
   EXPECT_EQ(base_[17], FakeDevice::kPoison);
-  device_.CopyIn(base_, Source("context"));
+  EXPECT_TRUE(device_.CopyIn(base_, Source("context")));
   device_.UnmapChunk(base_);
   EXPECT_EQ(std::count(base_, base_ + kChunk, FakeDevice::kPoison), kChunk);
 }

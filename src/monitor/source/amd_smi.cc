@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/symbols.h"
 #include "monitor/source/smi.h"
-#include "monitor/source/symbols.h"
 
 namespace spillway {
 

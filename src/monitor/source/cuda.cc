@@ -9,10 +9,10 @@
 
 #include <fmt/format.h>
 
+#include "base/driver_error.h"
 #include "base/library.h"
+#include "base/symbols.h"
 #include "monitor/source/driver.h"
-#include "monitor/source/driver_error.h"
-#include "monitor/source/symbols.h"
 
 namespace spillway {
 

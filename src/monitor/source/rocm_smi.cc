@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "base/symbols.h"
 #include "monitor/source/smi.h"
-#include "monitor/source/symbols.h"
 
 namespace spillway {
 

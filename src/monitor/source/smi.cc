@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "monitor/source/driver_error.h"
+#include "base/driver_error.h"
 
 namespace spillway {
 

@@ -38,14 +38,14 @@ class TierContract : public ::testing::Test {
   Block Store(std::string value) {
     const Result<std::byte*> at = tier().Allocate(value.size());
     EXPECT_TRUE(at) << at.error().message;
-    tier().Write(*at, Source(value));
+    EXPECT_TRUE(tier().Write(*at, Source(value)));
     return {*at, std::move(value)};
   }
   void Drop(const Block& block) { tier().Free(block.at, block.value.size()); }
   void ExpectIntact(const Block& block) {
     if (!World::kKeepsBytes) return;
     std::string got(block.value.size(), '?');
-    tier().Read(block.at, got.size(), Sink(got.data(), got.size()));
+    ASSERT_TRUE(tier().Read(block.at, got.size(), Sink(got.data(), got.size())));
     ASSERT_TRUE(got == block.value) << "a block of " << got.size() << " bytes has changed";
   }
   static std::string RandomValue(std::mt19937_64& random, Bytes bytes) {
@@ -134,8 +134,8 @@ TYPED_TEST_P(TierContract, WhatIsTooLargeIsRefusedAndNothingChanges) {
 TYPED_TEST_P(TierContract, FragmentsBecomeOneValue) {
   const Result<std::byte*> at = this->tier().Allocate(11);
   ASSERT_TRUE(at);
-  this->tier().Write(
-      *at, Source(std::vector<Fragment>{{"hello ", 6, Place::kHost}, {"world", 5, Place::kHost}}));
+  EXPECT_TRUE(this->tier().Write(
+      *at, Source(std::vector<Fragment>{{"hello ", 6, Place::kHost}, {"world", 5, Place::kHost}})));
   this->ExpectIntact({*at, "hello world"});
   this->tier().Free(*at, 11);
 }
@@ -161,7 +161,7 @@ TYPED_TEST_P(TierContract, HoldsWhateverComesAndGoes) {
         ASSERT_GT(sum + bytes, this->kCapacity / 2) << at.error().message;
       } else {
         typename TestFixture::Block block{*at, this->RandomValue(random, bytes)};
-        this->tier().Write(*at, Source(block.value));
+        ASSERT_TRUE(this->tier().Write(*at, Source(block.value)));
         const auto [there, inserted] =
             blocks.emplace(reinterpret_cast<std::uintptr_t>(*at), std::move(block));
         ASSERT_TRUE(inserted);

@@ -1,0 +1,12 @@
+#include "device/device.h"
+
+namespace spillway {
+
+Status Device::CopyToHost(const std::byte* from, Bytes bytes, std::byte* to,
+                          const std::function<bool(Bytes)>& arrived) {
+  Status copied = CopyOut(from, bytes, Sink(to, bytes));
+  if (copied && !arrived(bytes)) return Error{Code::kCancelled, "the copy was called off"};
+  return copied;
+}
+
+}  // namespace spillway
