@@ -52,6 +52,8 @@ class SPILLWAY_API Lease {
 
   explicit operator bool() const { return core_ != nullptr; }
   const std::byte* data() const { return data_; }
+  // Whether data() is an address of the host or of the GPU.
+  Place place() const;
   Bytes size() const { return size_; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
@@ -84,6 +86,8 @@ struct SetOptions {
 };
 
 struct GetOptions {
+  // What a lease's data() shall be an address of. With a sink it is of no
+  // concern.
   Place where = Place::kHost;
   // How long to wait for a copy below to come up. Zero never touches a lower
   // tier and says NotResident.
@@ -151,7 +155,9 @@ class SPILLWAY_API Cache {
   // OverBudget, TooLarge, InvalidArgument, NoMemory; then nothing has changed.
   Status Set(std::string_view key, const Source& source, const SetOptions& options = {});
 
-  // A lease on the newest generation, or nothing.
+  // A lease on the newest generation, or nothing. On a GPU, data() is an address
+  // the host can read, unless GetOptions::where asks for the device's; GetMany
+  // and GetChain lend what is there, and place() says where that is.
   Result<std::optional<Lease>> Get(std::string_view key);
   Result<std::optional<Lease>> Get(std::string_view key, const GetOptions& options);
   // Many at once, their memory fetched side by side: leases[i] is empty where

@@ -73,7 +73,7 @@ void Batch::BeginSet(Item* item) {
     return Finish(item, ok);
   }
   item->entry = {operation.key, core_->engine().store().index().HashOf(operation.key),
-                 operation.source.bytes(), operation.set};
+                 operation.source.bytes(), operation.set, WhereIs(operation.source)};
   item->run = &Batch::Admit;
   core_->strand().Post(item);
   // The item lives until the batch has ended, and that waits for us too.
@@ -86,9 +86,17 @@ void Batch::BeginGet(Item* item) {
   Operation* const operation = item->operation;
   operation->lease.Release();
   operation->bytes = 0;
-  if (core_->Find(operation->key, &operation->lease) != Core::Found::kBelow) {
+  const std::optional<Place> where = WhereOf(operation->get);
+  if (where == Place::kDevice && !core_->on_gpu()) {
+    return Finish(item, Error{Code::kNotResident,
+                              fmt::format("get '{}': the tier is on the cpu device; there is no "
+                                          "GPU address",
+                                          Printable(operation->key))});
+  }
+  if (core_->Find(operation->key, where, &operation->lease) != Core::Found::kBelow) {
     return FinishGet(item);
   }
+  item->Waiter::where = where;
   if (operation->get.wait <= Duration::zero()) {
     return Finish(
         item, Error{Code::kNotResident, fmt::format("get '{}': it is not in memory, and wait is 0",
@@ -113,7 +121,7 @@ void Batch::Fetched(Waiter* waiter, Slot* leased, Status status) {
   auto* item = static_cast<Item*>(waiter);
   Batch* const batch = item->batch;
   if (!status) return batch->Finish(item, std::move(status));
-  batch->core_->HandOver(leased, &item->operation->lease);
+  batch->core_->HandOver(leased, item->Waiter::data, &item->operation->lease);
   if (!item->operation->lease || item->operation->get.into.fragments().empty()) {
     return batch->FinishGet(item);
   }

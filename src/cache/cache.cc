@@ -92,14 +92,15 @@ Status Cache::Set(std::string_view key, const Source& source, const SetOptions& 
 }
 
 Result<std::optional<Lease>> Cache::Get(std::string_view key, const GetOptions& options) {
-  if (options.where == Place::kDevice) {
+  if (options.where == Place::kDevice && !core_->on_gpu()) {
     return Error{Code::kNotResident, "get: the tier is on the cpu device; there is no GPU address"};
   }
   try {
     Lease lease;
-    const Core::Found found = core_->Find(key, &lease);
+    const std::optional<Place> where = WhereOf(options);
+    const Core::Found found = core_->Find(key, where, &lease);
     if (found == Core::Found::kBelow) {
-      if (Status up = core_->Fetch(key, options.wait, &lease); !up) return up.error();
+      if (Status up = core_->Fetch(key, where, options.wait, &lease); !up) return up.error();
     }
     if (!lease) return std::optional<Lease>();
     if (options.into.fragments().empty()) return std::optional<Lease>(std::move(lease));

@@ -314,7 +314,7 @@ Result<std::uint32_t> Core::WaitForRoom(const NewEntry& entry) {
 Status Core::Set(std::string_view key, const Source& source, const SetOptions& options) {
   if (Status ok = CheckSource(key, source, options); !ok) return ok;
   Store& store = engine_->store();
-  const NewEntry entry{key, store.index().HashOf(key), source.bytes(), options};
+  const NewEntry entry{key, store.index().HashOf(key), source.bytes(), options, WhereIs(source)};
   bool soon = false;
   bool done = false;
   bool unsettled = false;
@@ -348,14 +348,6 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
   return {};
 }
 
-namespace {
-bool IsOnDevice(const Source& source) {
-  const auto fragments = source.fragments();
-  return std::any_of(fragments.begin(), fragments.end(),
-                     [](const Fragment& one) { return one.place == Place::kDevice; });
-}
-}  // namespace
-
 Status Core::Fill(std::uint32_t reservation, const Source& source) {
   Store& store = engine_->store();
   const TierId tier = store.ReservedIn(reservation);
@@ -374,7 +366,7 @@ Status Core::Fill(std::uint32_t reservation, const Source& source) {
   });
   Seal seal;  // Made on the way.
   Status written;
-  if (on_gpu_ && IsOnDevice(source)) {
+  if (WhereIs(source) == Place::kDevice) {
     std::vector<std::byte> by_way_of(source.bytes());
     written = store.memory(TierId::kDevice)->Write(by_way_of.data(), source);
     if (written) {

@@ -25,6 +25,19 @@
 
 namespace spillway {
 
+// Where a set's bytes are: on the device as soon as one of them is.
+inline Place WhereIs(const Source& source) {
+  for (const Fragment& fragment : source.fragments()) {
+    if (fragment.place == Place::kDevice) return Place::kDevice;
+  }
+  return Place::kHost;
+}
+// Where a get wants to find the bytes: who has them copied does not care.
+inline std::optional<Place> WhereOf(const GetOptions& options) {
+  if (!options.into.fragments().empty()) return std::nullopt;
+  return options.where;
+}
+
 class Core : public std::enable_shared_from_this<Core> {
  public:
   // What a cache is made of besides its options. Cache::Open fills it from the
@@ -63,10 +76,13 @@ class Core : public std::enable_shared_from_this<Core> {
   // What is in memory; `lease` must be empty, and stays so but for a hit.
   enum class Found : std::uint8_t { kHit, kMiss, kBelow };
   Found Find(std::string_view key, Lease* lease);
+  // And there; empty: in whatever memory.
+  Found Find(std::string_view key, std::optional<Place> where, Lease* lease);
+  Place PlaceOf(const std::byte* data) const;
   bool Get(std::string_view key, Lease* lease) { return Find(key, lease) == Found::kHit; }
   // Brings it up and waits for that. A miss: no lease. Errors: Deadline,
   // NotResident (wait 0), Unavailable, Busy, NoMemory.
-  Status Fetch(std::string_view key, Duration wait, Lease* lease);
+  Status Fetch(std::string_view key, std::optional<Place> where, Duration wait, Lease* lease);
   // What Cache::Get does unless it was a hit.
   void NoHit(std::string_view key, Found found, Result<std::optional<Lease>>* got);
   // Whether the device's memory is its own: only it can read and write it.
@@ -149,7 +165,7 @@ class Core : public std::enable_shared_from_this<Core> {
   // Between Start and Stop there is work for quiet times, too.
   bool started() const { return started_.load(std::memory_order_relaxed); }
   // The engine's answer, as a lease.
-  void HandOver(Slot* leased, Lease* lease);
+  void HandOver(Slot* leased, const std::byte* data, Lease* lease);
 
   // Not on the strand: waits, for a while, until what was set anew or erased
   // can't come back from disk after a kill.
@@ -174,7 +190,7 @@ class Core : public std::enable_shared_from_this<Core> {
   // What Find does with what FindSlot found, which may be null.
   Found Lend(Slot* slot, TimePoint tick, Lease* lease);
   // The same for one that is known to be good.
-  void HandOut(Slot* slot, TimePoint tick, Lease* lease);
+  void HandOut(Slot* slot, const std::byte* data, TimePoint tick, Lease* lease);
   Found Miss(Slot* expired);
   Found NotInMemory(Slot* slot);
   bool Expired(Slot* slot) const;

@@ -64,19 +64,20 @@ void Core::CountMiss() {
   return Found::kBelow;
 }
 
-inline void Core::HandOut(Slot* slot, TimePoint tick, Lease* lease) {
+inline void Core::HandOut(Slot* slot, const std::byte* data, TimePoint tick, Lease* lease) {
   if (!MutantOn(Mutant::kUseNotStamped)) Stamp(slot, tick);
   lease->core_ = this;
   lease->slot_ = slot;
-  lease->data_ = slot->data.load(std::memory_order_acquire);
+  lease->data_ = data;
   lease->size_ = slot->size;
 }
 
 inline Core::Found Core::Lend(Slot* slot, TimePoint tick, Lease* lease) {
   if (slot == nullptr || Expired(slot)) return Miss(slot);
-  if (slot->data.load(std::memory_order_acquire) == nullptr) [[unlikely]]
+  const std::byte* const data = slot->data.load(std::memory_order_acquire);
+  if (data == nullptr) [[unlikely]]
     return NotInMemory(slot);
-  HandOut(slot, tick, lease);
+  HandOut(slot, data, tick, lease);
   return Found::kHit;
 }
 
@@ -90,9 +91,26 @@ Core::Found Core::Find(std::string_view key, Lease* lease) {
   return Lend(FindSlot(hash, key, Index::Use::kCount), tick, lease);
 }
 
+Core::Found Core::Find(std::string_view key, std::optional<Place> where, Lease* lease) {
+  const Found found = Find(key, lease);
+  if (found != Found::kHit || !where || !on_gpu_ || PlaceOf(lease->data_) == *where) return found;
+  // It is there, but elsewhere; whoever brings it here counts the use.
+  Slot* const slot = std::exchange(lease->slot_, nullptr);
+  lease->core_ = nullptr;
+  return NotInMemory(slot);
+}
+
+Place Core::PlaceOf(const std::byte* data) const {
+  return on_gpu_ && engine_->store().memory(TierId::kDevice)->Owns(data) ? Place::kDevice
+                                                                         : Place::kHost;
+}
+
+Place Lease::place() const { return core_ == nullptr ? Place::kHost : core_->PlaceOf(data_); }
+
 Result<std::optional<Lease>> Cache::Get(std::string_view key) {
   Result<std::optional<Lease>> got(std::in_place, std::in_place);
-  const Core::Found found = core_->Find(key, &**got);
+  const Core::Found found =
+      core_->on_gpu() ? core_->Find(key, Place::kHost, &**got) : core_->Find(key, &**got);
   if (found != Core::Found::kHit) [[unlikely]]
     core_->NoHit(key, found, &got);
   return got;
@@ -102,7 +120,7 @@ Result<std::optional<Lease>> Cache::Get(std::string_view key) {
                                    Result<std::optional<Lease>>* got) {
   try {
     if (found == Found::kBelow) {
-      if (Status up = Fetch(key, GetOptions().wait, &***got); !up) {
+      if (Status up = Fetch(key, Place::kHost, GetOptions().wait, &***got); !up) {
         *got = up.error();
         return;
       }
@@ -114,13 +132,13 @@ Result<std::optional<Lease>> Cache::Get(std::string_view key) {
   if (!***got) (*got)->reset();
 }
 
-void Core::HandOver(Slot* leased, Lease* lease) {
+void Core::HandOver(Slot* leased, const std::byte* data, Lease* lease) {
   if (leased != nullptr && Expired(leased)) {
     // Not Miss, which looks at the time: we may be on the strand.
     if (leased->word.Undo() == LeaseWord::After::kReap) HandOverForReaping(leased);
     CountMiss();
   } else if (leased != nullptr) {
-    HandOut(leased, clock_->Coarse(), lease);
+    HandOut(leased, data, clock_->Coarse(), lease);
   } else {
     CountMiss();
   }
@@ -155,12 +173,14 @@ bool Core::Await(WaitingGet* get, Duration wait) {
   return get->is_done;
 }
 
-Status Core::Fetch(std::string_view key, Duration wait, Lease* lease) {
+Status Core::Fetch(std::string_view key, std::optional<Place> where, Duration wait, Lease* lease) {
   if (wait <= Duration::zero()) {
     return Error{Code::kNotResident,
-                 fmt::format("get '{}': it is not in memory, and wait is 0", Printable(key))};
+                 fmt::format("get '{}': it is not in {}, and wait is 0", Printable(key),
+                             where == Place::kDevice ? "the device's memory" : "memory")};
   }
   WaitingGet get;
+  get.where = where;
   get.hash = index_.HashOf(key);
   get.key = key;
   get.done = &WaitingGet::Done;
@@ -174,7 +194,7 @@ Status Core::Fetch(std::string_view key, Duration wait, Lease* lease) {
                                               Printable(key), wait / std::chrono::milliseconds(1))};
   }
   if (!get.status) return get.status;
-  HandOver(get.leased, lease);
+  HandOver(get.leased, get.data, lease);
   return {};
 }
 
@@ -238,7 +258,7 @@ std::size_t Core::FetchMany(const std::string_view* keys, const std::vector<std:
   std::size_t hits = 0;
   for (std::size_t i = 0; i < which.size(); ++i) {
     if (!Await(&gets[i], kChainWait) || !gets[i].status) continue;
-    HandOver(gets[i].leased, &leases[which[i]]);
+    HandOver(gets[i].leased, gets[i].data, &leases[which[i]]);
     hits += leases[which[i]] ? 1 : 0;
   }
   return hits;
@@ -314,7 +334,7 @@ std::size_t Core::Match(const std::vector<std::string_view>& keys, std::vector<L
       Lease& lease = leases->emplace_back();
       if (slot->data.load(std::memory_order_acquire) == nullptr) {
         Lease up;
-        const Status here = Fetch(key, kChainWait, &up);
+        const Status here = Fetch(key, std::nullopt, kChainWait, &up);
         if (!here || !up || up.slot_ != slot) {
           leases->pop_back();
           --run;
@@ -323,7 +343,7 @@ std::size_t Core::Match(const std::vector<std::string_view>& keys, std::vector<L
           break;
         }
       }
-      HandOut(slot, tick, &lease);
+      HandOut(slot, slot->data.load(std::memory_order_acquire), tick, &lease);
     } else {
       Release(slot);
     }

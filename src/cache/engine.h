@@ -192,7 +192,7 @@ class Engine {
   Bytes GrowthLimit(const TierState& tier) const;
   bool KeepReserve(TierState& tier, const NewEntry& entry, TimePoint now);
   Result<std::uint32_t> PlaceSomewhere(const NewEntry& entry, TimePoint now, bool* later);
-  Result<std::uint32_t> Place(TierState& tier, const NewEntry& entry, TimePoint now);
+  Result<std::uint32_t> PlaceIn(TierState& tier, const NewEntry& entry, TimePoint now);
   bool DropForRoom(TierState& tier, Bytes lacking, const Why& why, TimePoint now);
   TierState* Above(const TierState& tier) const;
 
@@ -255,8 +255,10 @@ class Engine {
   void WakeParked(TimePoint now, bool look_at_deadlines);
 
   // engine_fetch.cc
+  Status Bring(std::uint32_t slot, std::optional<Place> where, TimePoint now);
   Status BringUp(std::uint32_t slot, Priority priority, TimePoint now);
-  bool BringToDevice(std::uint32_t slot, TimePoint now);
+  bool BringToDevice(std::uint32_t slot, Priority priority, TimePoint now);
+  bool RoomOnDevice(std::uint32_t slot, TimePoint now, Landing* landing);
   bool RoomAbove(TierState& tier, std::uint32_t slot, bool may_displace, TimePoint now,
                  Landing* landing);
   bool DropLower(TierState& tier, std::uint32_t slot, Bytes bytes, TimePoint now);

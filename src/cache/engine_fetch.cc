@@ -32,13 +32,11 @@ void Engine::Fetch(Waiter* waiter, TimePoint now) {
     return;
   }
   waiter->next = nullptr;
-  if (store_->slots().slot(slot).data.load(std::memory_order_relaxed) != nullptr) {
-    return Answer(waiter, slot, {});
-  }
+  if (store_->DataIn(slot, waiter->where) != nullptr) return Answer(waiter, slot, {});
   ++counts_.fetches;
   Below& below = store_->BelowOf(slot);
   if (below.transfer == nullptr || MutantOn(Mutant::kTwoLoadsOfOne)) {
-    if (Status up = BringUp(slot, Priority::kGet, now); !up) {
+    if (Status up = Bring(slot, waiter->where, now); !up) {
       ++counts_.fetches_failed;
       return waiter->done(waiter, nullptr, up);
     }
@@ -69,6 +67,7 @@ void Engine::Answer(Waiter* waiters, std::uint32_t slot, const Status& status) {
     Slot* leased = nullptr;
     if (slot != kNoSlot && store_->slots().slot(slot).word.Acquire() == LeaseWord::Got::kYes) {
       leased = &store_->slots().slot(slot);
+      waiter->data = store_->DataIn(slot, waiter->where);
     }
     waiter->done(waiter, leased, status);
   }
@@ -138,9 +137,26 @@ bool Engine::DropLower(TierState& tier, std::uint32_t slot, Bytes bytes, TimePoi
   return left >= bytes;
 }
 
+// One step nearer to where it is wanted.
+Status Engine::Bring(std::uint32_t slot, std::optional<Place> where, TimePoint now) {
+  const TierMask copies = store_->slots().record(slot).copies;
+  if (where == Place::kDevice && Has(copies, TierId::kHost)) {
+    if (BringToDevice(slot, Priority::kGet, now)) return {};
+    return Error{
+        Code::kBlocked,
+        fmt::format("get '{}': the device has no room for its {} bytes now, and nothing "
+                    "more may leave at once; without `where` it is read on the host",
+                    Printable(store_->slots().slot(slot).key()), store_->slots().slot(slot).size)};
+  }
+  return BringUp(slot, Priority::kGet, now);
+}
+
+// Off the disk, or off a GPU to where the host can read it.
 Status Engine::BringUp(std::uint32_t slot, Priority priority, TimePoint now) {
   auto transfer = std::make_unique<Move>();
-  transfer->from = TierId::kDisk;
+  const bool off_gpu = Has(store_->slots().record(slot).copies, TierId::kDevice);
+  transfer->from = off_gpu ? TierId::kDevice : TierId::kDisk;
+  if (off_gpu) transfer->source = store_->BlockIn(slot, TierId::kDevice);
   transfer->priority = priority;
   const Bytes size = store_->slots().slot(slot).size;
   const bool get = priority == Priority::kGet;
@@ -148,6 +164,7 @@ Status Engine::BringUp(std::uint32_t slot, Priority priority, TimePoint now) {
   // Into the tier next to the disk, as a rule the host's.
   for (const TierId id : {TierId::kHost, TierId::kDevice}) {
     if (!Has(store_->tiers(), id) || placed) continue;
+    if (id == TierId::kDevice && store_->on_gpu()) continue;
     transfer->to = id;
     placed = RoomAbove(state(id), slot, get, now, &transfer->landing);
   }
@@ -181,13 +198,40 @@ Status Engine::BringUp(std::uint32_t slot, Priority priority, TimePoint now) {
   return {};
 }
 
-bool Engine::BringToDevice(std::uint32_t slot, TimePoint now) {
+// For who reads it there, room is made as for a set.
+bool Engine::RoomOnDevice(std::uint32_t slot, TimePoint now, Landing* landing) {
+  TierState& tier = *top_;
+  const Bytes size = store_->slots().slot(slot).size;
+  if (tier.blocked() || size > GrowthLimit(tier)) return false;
+  const Why why{Action::kDrop, Reason::kRoom, OrderName(tier)};
+  if (const Bytes lacking = Lacking(tier, size); lacking > 0) {
+    DropBackedBytes(tier, lacking, why, now);
+    if (Lacking(tier, size) > 0) return false;
+  }
+  // Free bytes may lie in pieces, and the card be fuller than the account says.
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    Result<Landing> got = store_->Allocate(slot, tier.id);
+    if (got) {
+      *landing = *got;
+      return true;
+    }
+    if (got.error().code != Code::kNoMemory) return false;
+    const Bytes before = store_->bytes(tier.id);
+    DropBackedBytes(tier, size, why, now);
+    if (store_->bytes(tier.id) == before) return false;
+  }
+  return false;
+}
+
+bool Engine::BringToDevice(std::uint32_t slot, Priority priority, TimePoint now) {
   Landing landing;
-  if (!RoomAbove(*top_, slot, true, now, &landing)) return false;
+  const bool room = priority == Priority::kGet ? RoomOnDevice(slot, now, &landing)
+                                               : RoomAbove(*top_, slot, true, now, &landing);
+  if (!room) return false;
   auto transfer = std::make_unique<Move>();
   transfer->from = TierId::kHost;
   transfer->to = TierId::kDevice;
-  transfer->priority = Priority::kPrefetch;
+  transfer->priority = priority;
   transfer->source = store_->BlockIn(slot, TierId::kHost);
   transfer->landing = landing;
   return StartMove(std::move(transfer), slot);
@@ -196,8 +240,19 @@ bool Engine::BringToDevice(std::uint32_t slot, TimePoint now) {
 bool Engine::Prefetch(std::uint64_t hash, std::string_view key, TimePoint now) {
   const std::uint32_t slot = store_->index().Lookup(hash, key);
   if (slot == kNoSlot) return false;
-  if (store_->slots().slot(slot).data.load(std::memory_order_relaxed) != nullptr) return true;
+  const TierMask copies = store_->slots().record(slot).copies;
+  const bool to_gpu = store_->on_gpu() && Has(copies, TierId::kHost);
+  if (store_->DataIn(slot, store_->on_gpu() ? std::optional(Place::kDevice) : std::nullopt) !=
+      nullptr) {
+    return true;
+  }
   if (store_->BelowOf(slot).transfer != nullptr) return true;
+  if (to_gpu) {
+    // Into free room only; otherwise it is in memory, at least.
+    if (Lacking(*top_, store_->slots().slot(slot).size) > 0) return true;
+    counts_.prefetched += BringToDevice(slot, Priority::kPrefetch, now) ? 1 : 0;
+    return true;
+  }
   if (!BringUp(slot, Priority::kPrefetch, now)) return false;
   ++counts_.prefetched;
   return true;
@@ -239,7 +294,13 @@ void Engine::FinishUp(Move& transfer, TimePoint now) {
     ++counts_.promoted;
   }
   Reline(slot, before);
-  Answer(waiters, slot, {});
+  if (store_->on_gpu()) {
+    transfer.waiters = waiters;
+    FetchAgain(transfer, now);  // One step nearer, as a rule there.
+    if (!store_->IsLive(transfer.id)) return;
+  } else {
+    Answer(waiters, slot, {});
+  }
   if (!Has(store_->slots().record(slot).copies, TierId::kDevice)) NoteCandidate(slot);
 }
 
@@ -248,7 +309,11 @@ void Engine::FreePassing(TimePoint) {
     if (!store_->IsLive(id)) return true;  // Freed with its slot.
     Slot& slot = store_->slots().slot(id.slot);
     std::byte*& block = store_->BelowOf(id.slot).passing;
-    const auto take = [&] { slot.data.store(nullptr, std::memory_order_release); };
+    const auto take = [&] {
+      // On a GPU's host a value may be lent while it is on the device.
+      if (slot.data.load(std::memory_order_relaxed) != block) return;
+      slot.data.store(nullptr, std::memory_order_release);
+    };
     if (!store_->index().Rework(id.slot, take)) return false;
     if (MutantOn(Mutant::kPassingLeaked)) return true;
     store_->CountPassing(0, slot.size);

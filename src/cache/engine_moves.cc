@@ -158,6 +158,8 @@ Engine::Going Engine::SendDown(TierState& tier, std::uint32_t slot, const Why& w
   bool full = false;
   for (TierState* below = tier.below; below != nullptr; below = below->below) {
     if (!MayTake(*below, slot, now)) continue;
+    // What only the device can read goes by way of the host.
+    if (tier.id == TierId::kDevice && below->id == TierId::kDisk && store_->on_gpu()) continue;
     if (mover_->Waiting(tier.id, below->id) >= most) return Going::kFull;
     bool soon = false;
     const std::optional<Landing> landing =
@@ -348,7 +350,12 @@ void Engine::FinishDown(Move& transfer, TimePoint now) {
   const std::uint32_t slot = transfer.id.slot;
   if (!transfer.status && !MutantOn(Mutant::kFailedMoveCommitted)) {
     ReleaseLanding(transfer);
-    if (transfer.source_damaged) return Condemn(from, slot, now);
+    if (transfer.source_damaged) {
+      Waiter* const waiters = std::exchange(transfer.waiters, nullptr);
+      Condemn(from, slot, now);
+      return Answer(waiters, kNoSlot, {});
+    }
+    Answer(std::exchange(transfer.waiters, nullptr), kNoSlot, transfer.status);
     if (transfer.status.error().code != Code::kCancelled) {
       ++to.failed_moves;
       to.shunned_until = now + kShunned;
@@ -357,9 +364,17 @@ void Engine::FinishDown(Move& transfer, TimePoint now) {
     return Enter(slot);
   }
   const TierMask before = store_->slots().record(slot).copies;
-  store_->AddCopy(slot, transfer.to, transfer.landing);
   store_->BelowOf(slot).seal = std::move(transfer.seal);
+  if (transfer.passing) {  // For somebody who reads it on the host, once.
+    store_->BelowOf(slot).passing = transfer.landing.block;
+    passing_.push_back(transfer.id);
+    Enter(slot);
+    return FetchAgain(transfer, now);
+  }
+  store_->AddCopy(slot, transfer.to, transfer.landing);
   Reline(slot, before);
+  FetchAgain(transfer, now);
+  if (!store_->IsLive(transfer.id)) return;
   const bool expired = transfer.reason == Reason::kExpired;
   const Why gone{expired ? Action::kExpire : Action::kDemote, transfer.reason, transfer.order};
   // Who continues it here leaves first; then it can, being backed now.
@@ -439,7 +454,8 @@ void Engine::NoteCandidate(std::uint32_t slot) {
 
 // What is read again and again from below comes up: one read is not enough.
 void Engine::Promote(TimePoint now) {
-  if (top_->id != TierId::kDevice || candidates_.empty()) return;
+  // To a GPU comes up what is wanted there, and who wants it says so.
+  if (top_->id != TierId::kDevice || candidates_.empty() || store_->on_gpu()) return;
   const std::size_t most = std::min<std::size_t>(candidates_.size(), 64);
   for (std::size_t i = 0; i < most; ++i) {
     const EntryId id = candidates_.front();
@@ -450,7 +466,7 @@ void Engine::Promote(TimePoint now) {
     const std::uint64_t reads =
         LeaseWord::AcquiresOf(store_->slots().slot(id.slot).word.Load()) - record.below->accesses;
     if (reads >= 2 && Has(record.copies, TierId::kHost) && record.below->transfer == nullptr) {
-      if (BringToDevice(id.slot, now)) continue;
+      if (BringToDevice(id.slot, Priority::kPrefetch, now)) continue;
     }
     candidates_.push_back(id);  // Another time.
   }

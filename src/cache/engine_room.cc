@@ -68,7 +68,7 @@ Result<std::uint32_t> Engine::Admit(const NewEntry& entry, TimePoint now, bool* 
   Result<std::uint32_t> slot = std::uint32_t{kNoSlot};
   if (single()) {
     KeepReserve(*top_, entry, now);
-    slot = Place(*top_, entry, now);
+    slot = PlaceIn(*top_, entry, now);
     if (!slot) ++refused_other_;
   } else {
     bool later = false;
@@ -93,7 +93,9 @@ Result<std::uint32_t> Engine::PlaceSomewhere(const NewEntry& entry, TimePoint no
   const auto no = [&](const TierState& tier, std::string_view reason) {
     why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", store_->name(tier.id), reason);
   };
-  for (TierState* tier = top_; tier != nullptr; tier = tier->below) {
+  // Bytes enter where they are: what the host has does not go up to a GPU first.
+  const bool below_gpu = store_->on_gpu() && entry.place == Place::kHost;
+  for (TierState* tier = below_gpu ? top_->below : top_; tier != nullptr; tier = tier->below) {
     if (tier->blocked()) {
       no(*tier, "in emergency");
       continue;
@@ -121,7 +123,7 @@ Result<std::uint32_t> Engine::PlaceSomewhere(const NewEntry& entry, TimePoint no
     const Why room{Action::kDrop, Reason::kRoom, OrderName(*tier)};
     const bool fits = DropForRoom(*tier, lacking, room, now) && KeepReserve(*tier, entry, now);
     if (fits) {
-      Result<std::uint32_t> slot = Place(*tier, entry, now);
+      Result<std::uint32_t> slot = PlaceIn(*tier, entry, now);
       if (slot) return slot;
       no(*tier, slot.error().message);
       if (slot.error().code != Code::kNoMemory) continue;
@@ -135,7 +137,7 @@ Result<std::uint32_t> Engine::PlaceSomewhere(const NewEntry& entry, TimePoint no
   return Error{Code::kBlocked, fmt::format("set '{}': {}", Printable(entry.key), why)};
 }
 
-Result<std::uint32_t> Engine::Place(TierState& tier, const NewEntry& entry, TimePoint now) {
+Result<std::uint32_t> Engine::PlaceIn(TierState& tier, const NewEntry& entry, TimePoint now) {
   Result<std::uint32_t> slot = store_->Reserve(entry, tier.id, now);
   // The card may be fuller than the account says (neighbours, slack in shared
   // chunks). Then more of ours has to leave: each departure may free a chunk.

@@ -11,6 +11,7 @@
 
 #include "base/strand.h"
 #include "cache/store.h"
+#include "spillway/fragment.h"
 #include "spillway/mode.h"
 #include "spillway/result.h"
 #include "spillway/units.h"
@@ -31,6 +32,9 @@ struct Waiter {
   std::uint64_t hash = 0;
   std::string_view key;
   TimePoint deadline = TimePoint::max();
+  // Where its bytes are wanted; empty: in whatever memory.
+  std::optional<Place> where = {};
+  const std::byte* data = nullptr;  // Where they are, when it is answered.
   void (*done)(Waiter* self, Slot* leased, Status status) = nullptr;
 };
 

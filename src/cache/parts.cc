@@ -12,6 +12,7 @@
 #include "cache/disk_room_source.h"
 #include "device/cpu/card_source.h"
 #include "device/cpu/cpu_device.h"
+#include "device/gpu/gpu_device.h"
 #include "device/host/host_pool.h"
 #include "monitor/bounded_read.h"
 #include "monitor/source/kind.h"
@@ -59,7 +60,13 @@ SourceResult OpenPressure(const Options& options, std::shared_ptr<Device> device
 }
 
 Status OpenHost(const Options& options, const Seams& seams, Core::Parts* parts) {
-  auto pool = HostPool::Open({.capacity = *options.host_capacity});
+  HostPoolOptions pool_options;
+  pool_options.capacity = *options.host_capacity;
+  if (auto* const gpu = dynamic_cast<GpuDevice*>(parts->device.get()); gpu != nullptr) {
+    pool_options.listener = gpu->pins();
+    pool_options.eager = true;
+  }
+  auto pool = HostPool::Open(pool_options);
   if (!pool) return pool.error();
   parts->host = std::move(*pool);
   if (seams.around_device) parts->host = seams.around_device(std::move(parts->host));
@@ -125,6 +132,65 @@ Status OpenDisk(const Options& options, const Seams& seams, Core::Parts* parts) 
   return {};
 }
 
+// "cuda", "cuda:0", "hip:GPU-..."; empty: it names no GPU.
+struct GpuName {
+  GpuKind kind = GpuKind::kCuda;
+  std::string which;
+};
+std::optional<GpuName> ParseGpu(std::string_view device) {
+  for (const GpuKind kind : {GpuKind::kCuda, GpuKind::kHip}) {
+    if (device == Name(kind)) return GpuName{kind, {}};
+    if (device.starts_with(Name(kind)) && device.size() > Name(kind).size() + 1 &&
+        device[Name(kind).size()] == ':') {
+      return GpuName{kind, std::string(device.substr(Name(kind).size() + 1))};
+    }
+  }
+  return std::nullopt;
+}
+
+Result<std::shared_ptr<Device>> OpenGpu(const GpuName& name) {
+  const Machine machine = Machine::FromEnvironment();
+  GpuDeviceOptions options;
+  options.kind = name.kind;
+  options.which = name.which;
+  options.libraries = name.kind == GpuKind::kCuda ? machine.cuda : machine.hip;
+  auto opened = RunBounded(kOpenWithin, [options] { return GpuDevice::Open(options); });
+  if (!opened) {
+    return Error{Code::kUnavailable,
+                 fmt::format("device {}: its driver did not answer within {} s", Name(name.kind),
+                             kOpenWithin / std::chrono::seconds(1))};
+  }
+  if (!*opened) {
+    Error error = opened->error();
+    error.message = fmt::format("device: {}", error.message);
+    return error;
+  }
+  return std::shared_ptr<Device>(std::move(**opened));
+}
+
+// A virtual card. A private one is as large as what is asked of it, in whole
+// chunks; without a capacity it is larger than any machine, and the machine is
+// the limit.
+Result<std::shared_ptr<Device>> OpenCard(const Options& options) {
+  CpuDeviceOptions device_options;
+  device_options.name = options.card;
+  if (options.card.empty() && options.unlimited) {
+    device_options.total = kTiB;
+  } else if (options.card.empty() && options.capacity) {
+    const Bytes chunk = CpuDevice::ChunkBytesFor(*options.capacity);
+    device_options.total = (*options.capacity + chunk - 1) / chunk * chunk;
+    device_options.chunk_bytes = chunk;
+  }
+  auto device = CpuDevice::Open(device_options);
+  if (!device) return device.error();
+  return std::shared_ptr<Device>(std::move(*device));
+}
+
+// A quarter of the memory that is available, at most 64 GiB.
+Bytes DefaultHostCapacity() {
+  return std::clamp<Bytes>(2 * DefaultCardBytes(), 64 * kMiB, 64 * kGiB);
+}
+
 // Unix time less the cache's clock, so that times can go to disk.
 std::int64_t UnixOffset(const Options& options) {
   const std::shared_ptr<Clock> clock = options.clock ? options.clock : SystemClock();
@@ -136,8 +202,19 @@ std::int64_t UnixOffset(const Options& options) {
 }  // namespace
 
 Status CheckOptions(const Options& options) {
-  if (options.device != "cpu") {
-    return Bad(fmt::format("device: '{}' is not known; known: cpu", options.device));
+  const std::optional<GpuName> gpu = ParseGpu(options.device);
+  if (options.device != "cpu" && !gpu) {
+    return Bad(
+        fmt::format("device: '{}' is not known; known: cpu, cuda, cuda:N, hip, hip:N, with "
+                    "the number, UUID or PCI address of a GPU as N",
+                    options.device));
+  }
+  if (gpu && !options.card.empty()) {
+    return Bad(fmt::format("card: '{}' is a card of the cpu device, and device is {}", options.card,
+                           options.device));
+  }
+  if (gpu && options.unlimited) {
+    return Bad("unlimited: a GPU has the memory it has; leave it out");
   }
   if (options.capacity && *options.capacity == 0) {
     return Bad("capacity is 0: it must be at least 1 byte; leave it out for the whole card");
@@ -225,20 +302,13 @@ Bytes ReserveFor(const Options& options, Bytes total) {
   return std::min(std::max(share, options.reserve_bytes_min), total / 10);
 }
 
-Result<Core::Parts> OpenParts(const Options& options, const Seams& seams) {
-  if (Status ok = CheckOptions(options); !ok) return ok.error();
-  CpuDeviceOptions device_options;
-  device_options.name = options.card;
-  // A private card is as large as what is asked of it, in whole chunks; without
-  // a capacity it is larger than any machine, and the machine is the limit.
-  if (options.card.empty() && options.unlimited) {
-    device_options.total = kTiB;
-  } else if (options.card.empty() && options.capacity) {
-    const Bytes chunk = CpuDevice::ChunkBytesFor(*options.capacity);
-    device_options.total = (*options.capacity + chunk - 1) / chunk * chunk;
-    device_options.chunk_bytes = chunk;
-  }
-  auto device = CpuDevice::Open(device_options);
+Result<Core::Parts> OpenParts(const Options& given, const Seams& seams) {
+  if (Status ok = CheckOptions(given); !ok) return ok.error();
+  Options options = given;
+  const std::optional<GpuName> gpu = ParseGpu(options.device);
+  // What leaves a GPU goes to the host, whatever lies below that.
+  if (gpu && !options.host_capacity) options.host_capacity = DefaultHostCapacity();
+  auto device = gpu ? OpenGpu(*gpu) : OpenCard(options);
   if (!device) return device.error();
 
   Core::Parts parts;
@@ -246,8 +316,8 @@ Result<Core::Parts> OpenParts(const Options& options, const Seams& seams) {
   if (seams.around_device) parts.device = seams.around_device(std::move(parts.device));
   const Bytes total = parts.device->total();
   if (options.capacity && *options.capacity > total) {
-    return Bad(fmt::format("capacity is {} bytes, but the card '{}' has {}", *options.capacity,
-                           options.card, total));
+    return Bad(fmt::format("capacity is {} bytes, but {} has {}", *options.capacity,
+                           parts.device->name(), total));
   }
   ArenaTierOptions tier_options;
   tier_options.capacity = options.capacity;

@@ -37,6 +37,7 @@ struct NewEntry {
   std::uint64_t hash = 0;
   Bytes bytes = 0;
   SetOptions options;
+  Place place = Place::kDevice;  // Its bytes enter here or below.
 };
 
 // Room in a tier for one value.
@@ -143,6 +144,11 @@ class Store {
 
   TierMask tiers() const { return mask_; }
   TierId top() const { return top_; }
+  // Whether there is a device whose memory only it can read.
+  bool on_gpu() const { return tiers_.device != nullptr && !tiers_.device->host_readable(); }
+  // Where the bytes can be read in place: on the device, or else the uppermost
+  // copy in host memory. Null: there is none.
+  const std::byte* DataIn(std::uint32_t slot, std::optional<Place> where) const;
   Tier* memory(TierId tier) {
     return tier == TierId::kDevice ? tiers_.device.get() : tiers_.host.get();
   }

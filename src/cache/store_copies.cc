@@ -25,6 +25,15 @@ std::byte* Store::BlockIn(std::uint32_t id, TierId tier) const {
   return tier == TierId::kDevice ? slots_->slot(id).data.load(std::memory_order_relaxed) : nullptr;
 }
 
+const std::byte* Store::DataIn(std::uint32_t id, std::optional<Place> where) const {
+  const std::byte* const data = slots_->slot(id).data.load(std::memory_order_relaxed);
+  if (!where || !on_gpu()) return data;
+  const Record& record = slots_->record(id);
+  if (*where == Place::kDevice) return Has(record.copies, TierId::kDevice) ? data : nullptr;
+  if (record.below == nullptr) return nullptr;
+  return record.below->host != nullptr ? record.below->host : record.below->passing;
+}
+
 Result<Landing> Store::AllocateIn(TierId tier, Bytes bytes, const BlobFacts& facts) {
   Landing landing;
   if (tier == TierId::kDisk) {
@@ -80,7 +89,8 @@ bool Store::AddToDevice(std::uint32_t id, const Landing& landing) {
   Slot& slot = slots_->slot(id);
   Record& record = slots_->record(id);
   assert(!Has(record.copies, TierId::kDevice));
-  if (slot.data.load(std::memory_order_relaxed) == nullptr) {
+  // Who reads it on the host of a GPU has it from there, and keeps it there.
+  if (slot.data.load(std::memory_order_relaxed) == nullptr || on_gpu()) {
     slot.data.store(landing.block, std::memory_order_release);
   } else if (!index_->Rework(id,
                              [&] { slot.data.store(landing.block, std::memory_order_release); })) {
@@ -104,6 +114,8 @@ bool Store::DropCopy(std::uint32_t id, TierId tier) {
     const auto lend_next = [&] { slot.data.store(next, std::memory_order_release); };
     // A move between other tiers reads another copy, and may go on.
     if (!index_->Rework(id, lend_next, PinsOf(id))) return false;
+  } else if (tier == TierId::kHost && on_gpu() && Leases(id) > PinsOf(id)) {
+    return false;  // It may be this copy that is lent.
   }
   Detach(id, MaskOf(tier));
   --entries_in_[IndexOf(tier)];

@@ -25,6 +25,7 @@ Machine Machine::FromEnvironment() {
   TakeFrom("SPILLWAY_PROC_ROOT", &machine.proc);
   TakeFrom("SPILLWAY_NVML_LIBRARY", &machine.nvml);
   TakeFrom("SPILLWAY_CUDA_LIBRARY", &machine.cuda);
+  TakeFrom("SPILLWAY_HIP_LIBRARY", &machine.hip);
   TakeFrom("SPILLWAY_ROCM_SMI_LIBRARY", &machine.rocm_smi);
   TakeFrom("SPILLWAY_AMD_SMI_LIBRARY", &machine.amd_smi);
   return machine;

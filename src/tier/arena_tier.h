@@ -69,6 +69,10 @@ class ArenaTier final : public Tier {
     return device_->CopyToHost(block, bytes, to, arrived);
   }
   bool host_readable() const override { return device_->host_readable(); }
+  bool Owns(const void* at) const override {
+    return !device_->host_readable() && at >= arena_->base() &&
+           at < arena_->base() + arena_->range();
+  }
 
   // Blocks up to this size share chunks by the slab.
   Bytes small_block_max() const { return small_block_max_; }

@@ -61,6 +61,9 @@ class Tier {
                             const std::function<bool(Bytes)>& arrived) const;
   // Whether blocks can be read and written in place by this process.
   virtual bool host_readable() const { return true; }
+  // Whether that is an address of this tier's own memory, where only it can read
+  // it. Any thread.
+  virtual bool Owns(const void*) const { return false; }
 };
 
 }  // namespace spillway

@@ -6,6 +6,8 @@ namespace spillway {
 
 CardSource::CardSource(std::shared_ptr<Device> device, std::string_view card)
     : device_(std::move(device)),
-      name_(card.empty() ? std::string("card") : "card:" + std::string(card)) {}
+      name_(!device_->host_readable() ? std::string(device_->name())
+            : card.empty()            ? std::string("card")
+                                      : "card:" + std::string(card)) {}
 
 }  // namespace spillway

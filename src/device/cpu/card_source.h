@@ -1,5 +1,4 @@
-// Pressure of a virtual card as the card itself reports it: the default source
-// of a cache on the cpu device.
+// Pressure of a device as it reports it itself: the default source of a cache.
 #pragma once
 
 #include <memory>
@@ -17,7 +16,7 @@ class CardSource final : public PressureSource {
   CardSource(std::shared_ptr<Device> device, std::string_view card);
 
   Result<Reading> Read() override { return device_->ReadMemory(); }
-  // "card:demo"; "card" for a private one.
+  // "card:demo"; "card" for a private one; a GPU's own, "cuda:0".
   std::string_view name() const override { return name_; }
 
  private:

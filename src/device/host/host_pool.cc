@@ -48,6 +48,7 @@ Result<std::unique_ptr<HostPool>> HostPool::Open(const HostPoolOptions& options)
 HostPool::HostPool(const HostPoolOptions& options, Bytes chunk_bytes)
     : chunk_bytes_(chunk_bytes),
       chunks_max_((options.capacity + chunk_bytes - 1) / chunk_bytes),
+      eager_(options.eager),
       listener_(options.listener),
       full_message_(fmt::format("the host pool's {} are in use", FormatBytes(total()))) {}
 
@@ -74,8 +75,15 @@ Result<std::byte*> HostPool::ReserveRange(Bytes bytes) {
   const Result<std::byte*> base =
       ReservePages(bytes, std::max(chunk_bytes_, kHostHugePage), huge());
   if (!base) return base;
-  const std::lock_guard lock(mutex_);
-  ranges_.push_back({*base, std::vector<State>(bytes / chunk_bytes_, State::kAway)});
+  {
+    const std::lock_guard lock(mutex_);
+    ranges_.push_back({*base, std::vector<State>(bytes / chunk_bytes_, State::kAway)});
+    if (eager_) growing_ = true;
+  }
+  if (eager_) {
+    EnsureThread();
+    wanted_.notify_one();
+  }
   return base;
 }
 
@@ -156,8 +164,14 @@ void HostPool::UnmapChunk(std::byte* at) {
   {
     Lock lock(mutex_);
     assert(StateOf(at) == State::kMapped);
-    growing_ = false;
     idle_.wait(lock, [&] { return working_ != at; });
+    if (eager_ && growth_) {
+      StateOf(at) = State::kReady;
+      ++ready_;
+      --mapped_;
+      return;
+    }
+    growing_ = false;
   }
   if (listener_ != nullptr) listener_->Removed(at, chunk_bytes_);
   ReturnPages(at, chunk_bytes_, huge());
@@ -184,6 +198,7 @@ void HostPool::SetGrowth(bool allowed) {
   Lock lock(mutex_);
   growth_ = allowed;
   if (allowed) {
+    growing_ = growing_ || eager_;
     wanted_.notify_one();
     return;
   }
@@ -248,9 +263,9 @@ void HostPool::Work() {
 }
 
 std::byte* HostPool::NextAhead() {
-  if (!growing_ || !growth_ || last_mapped_ == nullptr) return nullptr;
-  if (ready_ >= kAheadMax || Taken() >= chunks_max_) return nullptr;
-  const Range& range = RangeOf(last_mapped_);
+  if (!growing_ || !growth_ || Taken() >= chunks_max_) return nullptr;
+  if (eager_ ? ranges_.empty() : last_mapped_ == nullptr || ready_ >= kAheadMax) return nullptr;
+  const Range& range = eager_ ? ranges_.front() : RangeOf(last_mapped_);
   const auto lowest = std::ranges::find(range.chunks, State::kAway);
   if (lowest == range.chunks.end()) return nullptr;
   return range.base + static_cast<Bytes>(lowest - range.chunks.begin()) * chunk_bytes_;

@@ -8,7 +8,8 @@
 //    wanted elsewhere.
 // 3. Nothing is prepared before the first chunk is mapped, nor after one was
 //    unmapped until one is mapped again; and a pool without mapped chunks has
-//    no prepared ones.
+//    no prepared ones. Not so an eager one: all of it is prepared, as long as it
+//    may grow.
 // 4. The listener knows a chunk exactly while it is mapped or prepared.
 #pragma once
 
@@ -34,6 +35,10 @@ struct HostPoolOptions {
   // A power of two of at least 4 KiB. Empty: HostPool::ChunkBytesFor(capacity).
   std::optional<Bytes> chunk_bytes = {};
   ChunkListener* listener = nullptr;  // Borrowed; must outlive the pool.
+  // Registering a chunk with a driver costs more than filling it: all of the
+  // pool is prepared ahead, beginning with the first range, and a chunk that is
+  // unmapped stays prepared.
+  bool eager = false;
 };
 
 class HostPool final : public Device {
@@ -111,6 +116,7 @@ class HostPool final : public Device {
 
   const Bytes chunk_bytes_;
   const std::size_t chunks_max_;
+  const bool eager_;
   ChunkListener* const listener_;
   const std::string full_message_;  // Made once: a full pool says it often.
 

@@ -1,0 +1,125 @@
+// A GPU's memory by virtual memory management: addresses set aside once, chunks
+// of physical memory created, mapped and released one by one. Returning a chunk
+// waits for nothing: not for kernels, not for copies, since nobody copies what
+// is being returned.
+//
+// Chunks are created exportable, though nothing is exported.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/device.h"
+#include "device/gpu/gpu_copies.h"
+#include "device/gpu/gpu_driver.h"
+#include "device/gpu/host_pins.h"
+
+namespace spillway {
+
+struct GpuDeviceOptions {
+  GpuKind kind = GpuKind::kCuda;
+  // Its number, its UUID (or the beginning of it, "GPU-" included) or its PCI
+  // address. Empty: the first.
+  std::string which = {};
+  std::vector<std::string> libraries = {};
+  // A power of two and a multiple of the driver's granularity. Empty: 32 MiB.
+  std::optional<Bytes> chunk_bytes = {};
+  // Every chunk is zeroed before it is returned, where a driver hands out what
+  // the last one left in it.
+  bool zero_before_release = false;
+  GpuCopies::Settings copies = {};
+};
+
+class GpuDevice final : public Device {
+ public:
+  // Unavailable: no library, no such device, or one that cannot do this, and why.
+  static Result<std::unique_ptr<GpuDevice>> Open(const GpuDeviceOptions& options);
+  // Every range must have been released.
+  ~GpuDevice() override;
+
+  std::string_view name() const override { return name_; }  // "cuda:0"
+  std::string_view id() const override { return uuid_; }
+  const std::string& model() const { return model_; }
+  const std::string& pci() const { return pci_; }
+  const GpuDriver& driver() const { return *driver_; }
+  Bytes total() const override { return total_; }
+  bool shared() const override { return true; }
+  bool host_readable() const override { return false; }
+  Bytes chunk_bytes() const override { return chunk_bytes_; }
+  Result<Reading> ReadMemory() override;
+
+  Result<std::byte*> ReserveRange(Bytes bytes) override;
+  void ReleaseRange(std::byte* base, Bytes bytes) override;
+  Status MapChunk(std::byte* at) override;
+  void UnmapChunk(std::byte* at) override;
+
+  // `to` and `from` may be memory of the host, too: the device knows its own.
+  Status CopyIn(std::byte* to, const Source& source) override;
+  Status CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) override;
+  Status CopyToHost(const std::byte* from, Bytes bytes, std::byte* to,
+                    const std::function<bool(Bytes)>& arrived) override;
+
+  // Whether it is an address in a range of this device. Any thread.
+  bool Owns(const void* at) const;
+  // Tells the driver of host memory, so that copies to and from it are direct.
+  ChunkListener* pins() { return pins_.get(); }
+  Bytes registered() const { return pins_->registered(); }
+
+  // The ledger. Any thread.
+  struct Ledger {
+    Bytes held = 0;              // Mapped now.
+    Bytes staging = 0;           // Taken for copies, besides.
+    std::uint64_t created = 0;   // Chunks.
+    std::uint64_t released = 0;  // Chunks.
+    std::uint64_t stuck = 0;     // Chunks that the driver did not take back.
+  };
+  Ledger ledger() const;
+  // Empty as long as all is well.
+  std::string lost() const { return copies_->lost(); }
+
+ private:
+  struct Range {
+    std::byte* base = nullptr;
+    std::vector<GpuHandle> chunks;  // 0: none.
+  };
+
+  explicit GpuDevice(const GpuDeviceOptions& options) : options_(options) {}
+  Status Find();
+  Status Prepare();
+  Range* RangeOf(const void* at);
+  GpuHandle& HandleAt(std::byte* at);
+  void Zero(std::byte* at);
+  Status RunAll(std::array<std::vector<GpuCopies::Piece>, GpuCopies::kWays> pieces,
+                const DeviceOrder& order);
+  GpuMemoryKind Kind() const;
+
+  const GpuDeviceOptions options_;
+  std::shared_ptr<const GpuDriver> driver_;
+  int device_ = 0;
+  GpuContext context_ = nullptr;
+  bool retained_ = false;
+  std::string name_;
+  std::string uuid_;
+  std::string model_;
+  std::string pci_;
+  Bytes total_ = 0;
+  Bytes chunk_bytes_ = 0;
+  std::unique_ptr<HostPins> pins_;
+  std::unique_ptr<GpuCopies> copies_;
+
+  mutable std::shared_mutex ranges_mutex_;
+  std::vector<Range> ranges_;  // Changed on the strand under the mutex, read anywhere.
+  std::atomic<Bytes> held_{0};
+  std::atomic<std::uint64_t> created_{0};
+  std::atomic<std::uint64_t> released_{0};
+  std::atomic<std::uint64_t> stuck_{0};
+};
+
+}  // namespace spillway

@@ -1,0 +1,64 @@
+#include "device/gpu/host_pins.h"
+
+#include <mutex>
+#include <new>
+
+#include <spdlog/spdlog.h>
+
+namespace spillway {
+
+HostPins::HostPins(std::shared_ptr<const GpuDriver> driver, int device, GpuContext context)
+    : driver_(std::move(driver)), device_(device), context_(context) {}
+
+HostPins::~HostPins() {
+  const GpuScope scope(*driver_, device_, context_);
+  if (scope.code() != 0) return;
+  for (const auto& [base, bytes] : chunks_) {
+    driver_->host_unregister(const_cast<std::byte*>(base));
+  }
+}
+
+void HostPins::Added(std::byte* base, Bytes bytes) {
+  const GpuScope scope(*driver_, device_, context_);
+  int code = scope.code();
+  if (code == 0) code = driver_->host_register(base, bytes, kGpuPortable);
+  if (code != 0) {
+    if (refused_.fetch_add(1) == 0) {
+      spdlog::warn(
+          "host memory could not be registered with the driver ({}): copies of it are slow",
+          driver_->Failed("register", code).message);
+    }
+    return;
+  }
+  const std::unique_lock lock(mutex_);
+  try {
+    chunks_.emplace(base, bytes);
+    registered_ += bytes;
+  } catch (const std::bad_alloc&) {
+    driver_->host_unregister(base);
+  }
+}
+
+void HostPins::Removed(std::byte* base, Bytes) {
+  {
+    const std::unique_lock lock(mutex_);
+    const auto found = chunks_.find(base);
+    if (found == chunks_.end()) return;
+    registered_ -= found->second;
+    chunks_.erase(found);
+  }
+  const GpuScope scope(*driver_, device_, context_);
+  if (scope.code() == 0) driver_->host_unregister(base);
+}
+
+Bytes HostPins::Reach(const void* at) const {
+  const auto* const from = static_cast<const std::byte*>(at);
+  const std::shared_lock lock(mutex_);
+  auto chunk = chunks_.upper_bound(from);
+  if (chunk == chunks_.begin()) return 0;
+  --chunk;
+  const std::byte* const end = chunk->first + chunk->second;
+  return from < end ? static_cast<Bytes>(end - from) : 0;
+}
+
+}  // namespace spillway
