@@ -12,6 +12,6 @@ mkdir -p "$pack/lib"
 cp build/release/bin/spillway build/release/bench/gpu/* "$pack/"
 for program in "$pack"/*; do
   [[ -f $program ]] || continue
-  ldd "$program" | awk '$3 ~ /lib(fmt|spdlog|tomlplusplus|xxhash)/ { print $3 }'
+  ldd "$program" | awk '$3 ~ /lib(fmt|spdlog|tomlplusplus|xxhash|uring)/ { print $3 }'
 done | sort -u | xargs -I{} cp -L {} "$pack/lib/"
 du -sh "$pack"

@@ -3,10 +3,29 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "tier/hash_wide.h"
 
 namespace spillway {
 
+namespace {
+
+Hash128Into* Widest() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return &Hash128Avx512;
+  if (__builtin_cpu_supports("avx2")) return &Hash128Avx2;
+#endif
+  return nullptr;
+}
+
+}  // namespace
+
 Hash128 Hash128Of(const void* data, Bytes bytes) {
+  static Hash128Into* const widest = Widest();
+  if (widest != nullptr && bytes >= 4 * kKiB) {
+    Hash128 wide;
+    widest(data, bytes, &wide.low, &wide.high);
+    return wide;
+  }
   const XXH128_hash_t hash = XXH3_128bits(data, bytes);
   return {hash.low64, hash.high64};
 }

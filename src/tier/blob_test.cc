@@ -1,6 +1,11 @@
 #include "tier/blob.h"
 
+#include <utility>
+
 #include <gtest/gtest.h>
+
+#include "base/hash.h"
+#include "tier/hash_wide.h"
 
 namespace spillway {
 namespace {
@@ -9,6 +14,31 @@ std::vector<std::byte> Some(Bytes bytes) {
   std::vector<std::byte> value(bytes);
   for (Bytes i = 0; i < bytes; ++i) value[i] = static_cast<std::byte>(i * 31 + i / 4096);
   return value;
+}
+
+// Whatever this processor has, the figures are those of the plain code.
+TEST(Hash128, IsTheSameByWideRegisters) {
+  std::vector<unsigned char> bytes(3 * kMiB + 5);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<unsigned char>(i * 31 + i / 977);
+  }
+  for (const std::size_t size :
+       {std::size_t{4096}, std::size_t{4097}, kMiB - 1, kMiB + 0, bytes.size() - 3}) {
+    for (const std::size_t at : {0U, 1U, 3U}) {
+      const XXH128_hash_t plain = XXH3_128bits(bytes.data() + at, size);
+      EXPECT_EQ(Hash128Of(bytes.data() + at, size), (Hash128{plain.low64, plain.high64}));
+#if defined(__x86_64__)
+      for (const auto& [has, wide] :
+           {std::pair{__builtin_cpu_supports("avx2") != 0, &Hash128Avx2},
+            std::pair{__builtin_cpu_supports("avx512f") != 0, &Hash128Avx512}}) {
+        Hash128 hash;
+        if (!has) continue;
+        wide(bytes.data() + at, size, &hash.low, &hash.high);
+        EXPECT_EQ(hash, (Hash128{plain.low64, plain.high64}));
+      }
+#endif
+    }
+  }
 }
 
 TEST(Seal, HasOneChecksumForEachBegunMebibyte) {

@@ -31,7 +31,7 @@ SealCrew::~SealCrew() {
 }
 
 std::size_t SealCrew::ThreadsFor(std::size_t cores) {
-  return std::clamp<std::size_t>(cores / 2, 1, 8);
+  return std::clamp<std::size_t>(cores * 3 / 4, 1, 12);
 }
 
 void SealCrew::HashNext(Lock& lock, Job* job) {

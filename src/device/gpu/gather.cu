@@ -11,8 +11,12 @@ struct Piece {
 // A block copies piece after piece; threads side by side, 16 bytes each where
 // all is aligned so.
 extern "C" __global__ void spillway_gather(const Piece* pieces, unsigned count) {
+  if (blockIdx.x >= count) return;
+  // The table may lie on the host: the next line of it is fetched ahead.
+  Piece next = pieces[blockIdx.x];
   for (unsigned i = blockIdx.x; i < count; i += gridDim.x) {
-    const Piece piece = pieces[i];
+    const Piece piece = next;
+    if (i + gridDim.x < count) next = pieces[i + gridDim.x];
     if (((piece.to | piece.from | piece.bytes) & 15) == 0) {
       const uint4* from = reinterpret_cast<const uint4*>(piece.from);
       uint4* to = reinterpret_cast<uint4*>(piece.to);

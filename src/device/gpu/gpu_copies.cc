@@ -18,8 +18,8 @@ namespace {
 
 using Steady = std::chrono::steady_clock;  // real world: a device keeps no other time
 
-constexpr Bytes kBounce = 4 * kMiB;
-constexpr unsigned kGatherBlocks = 16;
+constexpr Bytes kBounce = 2 * kMiB;
+constexpr unsigned kGatherBlocks = 32;
 constexpr unsigned kGatherThreads = 512;
 
 // Pieces that lie side by side in both places are one.

@@ -42,7 +42,9 @@ class GpuCopies {
   };
 
   struct Settings {
-    Bytes segment = 16 * kMiB;                   // A copy's largest step.
+    // A copy's largest step: small enough that what has arrived is still in the
+    // processor's cache when it is hashed.
+    Bytes segment = 4 * kMiB;
     Bytes stage = 32 * kMiB;                     // Gathered at once.
     Bytes gather_below = 256 * kKiB;             // Pieces smaller than this are gathered.
     std::size_t gather_from = 4;                 // If there are so many in a row.
@@ -72,7 +74,7 @@ class GpuCopies {
   bool gathers() const { return gather_ != nullptr; }
 
  private:
-  static constexpr std::size_t kInFlight = 8;      // Segments.
+  static constexpr std::size_t kInFlight = 16;     // Segments.
   static constexpr std::size_t kStages = 2;        // Of gathered pieces.
   static constexpr std::size_t kLanesMax = 3;      // Copies at once, one way.
   static constexpr std::size_t kTableMax = 16384;  // Pieces gathered at once.

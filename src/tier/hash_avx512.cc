@@ -1,0 +1,32 @@
+// Compiled for processors with these registers, all of it; see hash_wide.h.
+#include "tier/hash_wide.h"
+
+#if defined(__x86_64__)
+#if defined(__clang__)
+#include <immintrin.h>
+#pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)
+#else
+#pragma GCC target("avx512f")
+// The compiler's own header leaves registers undefined on purpose.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#endif
+
+#define XXH_INLINE_ALL
+#define XXH_VECTOR 3
+#include <xxhash.h>
+
+namespace spillway {
+
+void Hash128Avx512(const void* data, std::size_t bytes, std::uint64_t* low, std::uint64_t* high) {
+  const XXH128_hash_t hash = XXH3_128bits(data, bytes);
+  *low = hash.low64;
+  *high = hash.high64;
+}
+
+}  // namespace spillway
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+#endif
