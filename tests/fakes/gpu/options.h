@@ -1,0 +1,44 @@
+// What a fake GPU library is: told as text, so that a test tells it through a
+// control and a program it runs through the environment variable
+// SPILLWAY_FAKE_GPU, read when the library is loaded.
+//
+// Lines, or parts between semicolons, each a name and its value:
+//
+//   cards N         how many cards (1); each has the memory named
+//   total BYTES     of a card (256 MiB); virtual, taken from the host as used
+//   granularity BYTES   of physical memory (2 MiB)
+//   name TEXT
+//   uuid TEXT       32 hexadecimal digits; a card's ordinal is added to the last byte
+//   pci TEXT        of the first card; a card's ordinal is added to its bus
+//   version N       the driver's (13000)
+//   seed N          of the order in which streams go on
+//   stale 0|1       whether new memory holds what was there before (0: zeros)
+//   thread 0|1      whether a thread carries out what is queued (0: whoever asks)
+//   strict 0|1      whether a give-back that is told to fail does nothing (0: it
+//                   answers so, and has been done all the same)
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace fakes {
+
+struct Options {
+  int cards = 1;
+  std::uint64_t total = 256ULL << 20;
+  std::uint64_t granularity = 2ULL << 20;
+  std::string name = "Fake GPU";
+  std::string uuid = "5b1e0c2f-7a44-4d8e-9c31-d2f60a8b7e00";
+  std::string pci = "0000:41:00.0";
+  int version = 13000;
+  std::uint64_t seed = 1;
+  bool stale = false;
+  bool thread = false;
+  bool strict = false;
+};
+
+// Stops the program at what it does not know: a mistake in a test must not look
+// like an answer.
+Options ParseOptions(const std::string& text);
+
+}  // namespace fakes

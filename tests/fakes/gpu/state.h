@@ -1,0 +1,33 @@
+// What a Gpu holds between two resets. For gpu.cc and gpu_calls.cc only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "fakes/gpu/gpu.h"
+
+namespace fakes {
+
+struct Gpu::State {
+  State(Options with, std::mutex* mutex)
+      : options(std::move(with)),
+        memory(options, &complaints),
+        queues(options, &memory, &complaints, mutex) {}
+
+  const Options options;
+  Complaints complaints;
+  Faults faults;
+  Memory memory;
+  std::array<int, 8> retained{};  // Contexts, by card.
+  std::set<std::uint64_t> modules;
+  std::uint64_t last_module = 0x10000;
+  // What was given back by a call that was told to fail.
+  std::set<std::pair<std::string, std::uint64_t>> gone;
+  Queues queues;
+};
+
+}  // namespace fakes
