@@ -9,6 +9,7 @@
 #pragma GCC target("avx512f")
 // The compiler's own header leaves registers undefined on purpose.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
 #endif
 
