@@ -38,6 +38,17 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// In the order in which they are tried, without the last.
+std::vector<std::string> SharedPlaces() {
+  std::vector<std::string> places{"/run/spillway"};
+  if (const std::string xdg = Environment("XDG_RUNTIME_DIR"); !xdg.empty()) {
+    places.push_back(xdg + "/spillway");
+  }
+  return places;
+}
+
+std::string OwnPlace() { return fmt::format("/tmp/spillway-{}", ::geteuid()); }
+
 }  // namespace
 
 Result<std::string> RunDir() {
@@ -47,20 +58,27 @@ Result<std::string> RunDir() {
     return Error{Code::kUnavailable,
                  fmt::format("SPILLWAY_RUN_DIR={} cannot be used: {}", told, why_not)};
   }
-  std::vector<std::string> places{"/run/spillway"};
-  if (const std::string xdg = Environment("XDG_RUNTIME_DIR"); !xdg.empty()) {
-    places.push_back(xdg + "/spillway");
-  }
+  std::vector<std::string> places = SharedPlaces();
   for (std::string& place : places) {
     if (WhyNot(place, false).empty()) return place;
   }
-  std::string last = fmt::format("/tmp/spillway-{}", ::geteuid());
+  std::string last = OwnPlace();
   const std::string why_not = WhyNot(last, true);
   if (why_not.empty()) return last;
   return Error{Code::kUnavailable,
                fmt::format("no run directory: none of {}, {} can be used (the last: {}); "
                            "set SPILLWAY_RUN_DIR to one that can",
                            fmt::join(places, ", "), last, why_not)};
+}
+
+std::vector<std::string> RunDirsToSearch() {
+  if (std::string told = Environment("SPILLWAY_RUN_DIR"); !told.empty()) return {told};
+  std::vector<std::string> places = SharedPlaces();
+  std::erase_if(places,
+                [](const std::string& place) { return ::access(place.c_str(), R_OK | X_OK) != 0; });
+  const std::string own = OwnPlace();
+  if (::access(own.c_str(), F_OK) == 0 && WhyNot(own, true).empty()) places.push_back(own);
+  return places;
 }
 
 }  // namespace spillway

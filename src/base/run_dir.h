@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "spillway/result.h"
 
@@ -13,5 +14,9 @@ namespace spillway {
 // write. A $SPILLWAY_RUN_DIR that does not is an error, not a reason to look
 // further: two programs told to meet there would miss each other silently.
 Result<std::string> RunDir();
+
+// The same places for whoever only looks for others: all that exist and can be
+// read, none is made. With $SPILLWAY_RUN_DIR that one alone.
+std::vector<std::string> RunDirsToSearch();
 
 }  // namespace spillway

@@ -3,9 +3,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -59,6 +62,18 @@ TEST_F(RunDirTest, WithoutANamedOneThereIsStillAPlace) {
   const Result<std::string> result = RunDir();
   ASSERT_TRUE(result);
   EXPECT_EQ(::access(result->c_str(), W_OK), 0);
+}
+
+TEST_F(RunDirTest, WhoOnlyLooksForOthersMakesNothing) {
+  const std::string wanted = scratch_ + "/run";
+  ::setenv("SPILLWAY_RUN_DIR", wanted.c_str(), 1);
+  EXPECT_EQ(RunDirsToSearch(), std::vector<std::string>{wanted});
+  EXPECT_FALSE(std::filesystem::exists(wanted));
+  // What a cache would meet others in is among the places.
+  ::unsetenv("SPILLWAY_RUN_DIR");
+  const std::string mine = RunDir().value();
+  const std::vector<std::string> places = RunDirsToSearch();
+  EXPECT_NE(std::find(places.begin(), places.end(), mine), places.end());
 }
 
 }  // namespace
