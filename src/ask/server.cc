@@ -1,0 +1,407 @@
+#include "ask/server.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ask/protocol.h"
+#include "ask/unix_socket.h"
+
+namespace spillway {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+using SteadyTime = SteadyClock::time_point;
+
+// While something is on its way down it is looked at again this soon.
+constexpr Duration kBetweenSteps = std::chrono::microseconds(200);
+// More wrong lines than a person types, fewer than a program that does not listen.
+constexpr int kErrorsMax = 16;
+// Lines answered in one turn, so that one who sends many keeps nobody waiting.
+constexpr int kLinesPerTurn = 8;
+
+SteadyTime Now() { return SteadyClock::now(); }  // real world: neighbours wait
+
+}  // namespace
+
+// Its members are the server thread's, but for `connections_`, which a fork
+// must be able to close: changes of it hold the guard's mutex.
+class AskServer::Loop {
+ public:
+  explicit Loop(AskServer* server) : server_(*server) {}
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  void Run();
+  // In the middle of whatever the thread was doing: only the numbers are safe.
+  void CloseInChild() {
+    for (Connection& connection : connections_) ::close(std::exchange(connection.fd, -1));
+  }
+
+ private:
+  struct Promised {
+    Bytes bytes = 0;
+    SteadyTime until{};
+  };
+  struct Connection {
+    std::uint64_t id = 0;
+    int fd = -1;
+    std::string buffer;  // Received and not answered.
+    SteadyTime spoke_at{};
+    int errors = 0;
+    bool gone = false;
+    Promised hold;       // By HOLD,
+    Promised asked;      // and by ASK; the larger counts.
+    Bytes promised = 0;  // As the handler knows it.
+    // An ASK that is being answered.
+    bool giving = false;
+    Bytes lacking = 0;
+    Bytes freed = 0;
+    SteadyTime give_until{};
+  };
+
+  void Turn();
+  Duration Patience() const;
+  void Accept();
+  void Read(Connection& connection);
+  void AnswerLines(Connection& connection);
+  void Answer(Connection& connection, std::string_view line);
+  void Refuse(Connection& connection, std::string_view what);
+  void Say(Connection& connection, std::string line);
+  void GiveSome(Connection& connection);
+  void Lapse(Connection& connection, SteadyTime now);
+  void Promise(Connection& connection);
+  void RemoveGone();
+
+  AskServer& server_;
+  std::vector<Connection> connections_;
+  std::vector<pollfd> polled_;
+  std::uint64_t next_id_ = 1;
+  SteadyTime accept_at_{};  // After an error: not before.
+};
+
+// Forked children must neither answer for us nor keep our connections, and with
+// them grants, alive.
+struct AskServer::ForkGuard {
+  std::mutex mutex;
+  std::vector<AskServer*> servers;
+
+  static ForkGuard& Instance() {
+    static auto* guard = new ForkGuard;  // Never destroyed: servers may outlive statics.
+    return *guard;
+  }
+
+ private:
+  ForkGuard() { ::pthread_atfork(&Before, &InParent, &InChild); }
+  static void Before() { Instance().mutex.lock(); }
+  static void InParent() { Instance().mutex.unlock(); }
+  static void InChild() {
+    for (AskServer* server : Instance().servers) server->CloseInChild();
+    Instance().mutex.unlock();
+  }
+};
+
+AskServer::Loop::~Loop() {
+  if (server_.in_child_) return;
+  for (Connection& connection : connections_) connection.gone = true;
+  RemoveGone();
+}
+
+void AskServer::Loop::Run() {
+  while (!server_.stop_.load(std::memory_order_acquire)) {
+    try {
+      Turn();
+    } catch (const std::bad_alloc&) {
+      // Whoever asked for too much at a bad time: all connections end, the
+      // grants with them, and the next comes to an empty house.
+      for (Connection& connection : connections_) connection.gone = true;
+    }
+    RemoveGone();
+  }
+}
+
+void AskServer::Loop::Turn() {
+  polled_.clear();
+  polled_.push_back({server_.wake_fd_, POLLIN, 0});
+  const bool accepting = Now() >= accept_at_;
+  polled_.push_back({accepting ? server_.door_.fd() : -1, POLLIN, 0});
+  for (const Connection& connection : connections_) {
+    // Who is being served is not listened to, but must be there.
+    const short events = connection.giving ? POLLRDHUP : POLLIN | POLLRDHUP;
+    polled_.push_back({connection.fd, events, 0});
+  }
+  const Duration patience = Patience();
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(patience);
+  const timespec wait{.tv_sec = seconds.count(), .tv_nsec = (patience - seconds).count()};
+  if (::ppoll(polled_.data(), polled_.size(), &wait, nullptr) < 0) return;
+
+  const SteadyTime now = Now();
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    Connection& connection = connections_[i];
+    const int events = polled_[i + 2].revents;
+    if ((events & POLLIN) != 0) {
+      Read(connection);
+    } else if ((events & (POLLHUP | POLLERR | POLLRDHUP | POLLNVAL)) != 0) {
+      connection.gone = true;
+    }
+    if (!connection.gone && !connection.giving) AnswerLines(connection);
+    if (!connection.gone && connection.giving) GiveSome(connection);
+    if (!connection.gone) Lapse(connection, now);
+  }
+  if ((polled_[1].revents & POLLIN) != 0) Accept();
+}
+
+// Until the first thing that is due whoever speaks.
+Duration AskServer::Loop::Patience() const {
+  const SteadyTime now = Now();
+  SteadyTime first = now + std::chrono::seconds(60);
+  if (accept_at_ > now) first = std::min(first, accept_at_);
+  for (const Connection& connection : connections_) {
+    if (connection.giving) return kBetweenSteps;
+    if (connection.buffer.find('\n') != std::string::npos) return Duration::zero();
+    if (connection.promised == 0) {
+      first = std::min(first, connection.spoke_at + server_.settings_.idle_max);
+    }
+    for (const Promised* promised : {&connection.hold, &connection.asked}) {
+      if (promised->bytes > 0) first = std::min(first, promised->until);
+    }
+  }
+  return std::max<Duration>(first - now, Duration::zero());
+}
+
+void AskServer::Loop::Accept() {
+  const std::lock_guard lock(ForkGuard::Instance().mutex);
+  const int fd = ::accept4(server_.door_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0) {
+    // Out of file descriptors, most likely: not again at once, and not for ever.
+    if (errno != EAGAIN && errno != EINTR) accept_at_ = Now() + std::chrono::milliseconds(100);
+    return;
+  }
+  Status may = MayAsk(fd, server_.settings_.group);
+  if (may && connections_.size() >= server_.settings_.connections_max) {
+    may = Error{Code::kBusy, fmt::format("{} connections are open already; a later one is welcome",
+                                         server_.settings_.connections_max)};
+  }
+  if (!may) {
+    (void)SendWhole(fd, FormatAskError(may.error().message) + "\n");
+    ::close(fd);
+    ++server_.errors_;
+    return;
+  }
+  Connection connection;
+  connection.id = next_id_++;
+  connection.fd = fd;
+  connection.spoke_at = Now();
+  try {
+    connections_.push_back(std::move(connection));
+  } catch (const std::bad_alloc&) {
+    ::close(fd);
+  }
+  server_.connections_ = connections_.size();
+}
+
+void AskServer::Loop::Read(Connection& connection) {
+  // Never more than a line and the beginning of the next: the rest waits in the
+  // socket, and in the end in its sender.
+  std::array<char, kAskLineMax> piece;
+  if (connection.buffer.size() >= 2 * kAskLineMax) return;
+  const ssize_t got = ::recv(connection.fd, piece.data(), piece.size(), MSG_DONTWAIT);
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) connection.gone = true;
+  if (got > 0) connection.buffer.append(piece.data(), static_cast<std::size_t>(got));
+}
+
+void AskServer::Loop::AnswerLines(Connection& connection) {
+  for (int lines = 0; lines < kLinesPerTurn && !connection.gone && !connection.giving; ++lines) {
+    const std::size_t end = connection.buffer.find('\n');
+    if (end >= kAskLineMax && connection.buffer.size() >= kAskLineMax) {
+      Refuse(connection, fmt::format("a line has at most {} bytes", kAskLineMax));
+      connection.gone = true;  // Where the next begins nobody knows.
+      return;
+    }
+    if (end == std::string::npos) return;
+    const std::string line = connection.buffer.substr(0, end);
+    connection.buffer.erase(0, end + 1);
+    connection.spoke_at = Now();
+    Answer(connection, line);
+  }
+}
+
+void AskServer::Loop::Answer(Connection& connection, std::string_view line) {
+  const Result<AskRequest> request = ParseAskRequest(line);
+  if (!request) return Refuse(connection, request.error().message);
+  if (request->device != server_.settings_.device) {
+    return Refuse(connection, fmt::format("device '{}' is not here; '{}' is", request->device,
+                                          server_.settings_.device));
+  }
+  const SteadyTime now = Now();
+  switch (request->verb) {
+    case AskRequest::Verb::kHeld: {
+      const AskHandler::Holdings holdings = server_.handler_->Held();
+      return Say(connection, FormatAskOk(holdings.held, fmt::to_string(holdings.at_once)));
+    }
+    case AskRequest::Verb::kHold:
+      connection.hold = {request->bytes, now + request->time};
+      Promise(connection);
+      return Say(connection, FormatAskOk(connection.promised, {}));
+    case AskRequest::Verb::kAsk:
+      ++server_.asks_;
+      // Promised before it is given: what one step frees must not be taken
+      // before the next.
+      connection.asked = {std::min(connection.asked.bytes + request->bytes, kAskBytesMax),
+                          std::max(connection.asked.until, now + request->time)};
+      Promise(connection);
+      connection.giving = true;
+      connection.lacking = request->bytes;
+      connection.freed = 0;
+      connection.give_until = now + std::min(request->time, kAskGiveMax);
+      return;
+  }
+}
+
+void AskServer::Loop::GiveSome(Connection& connection) {
+  AskHandler::Given given;
+  if (connection.lacking > 0) given = server_.handler_->Give(connection.lacking);
+  connection.freed += given.freed;
+  connection.lacking -= std::min(connection.lacking, given.freed);
+  const bool late = Now() >= connection.give_until;
+  if (connection.lacking > 0 && given.more && !late) return;
+  connection.giving = false;
+  connection.spoke_at = Now();
+  server_.freed_ += connection.freed;
+  if (connection.lacking > 0) {
+    // What did not come is not kept free either.
+    connection.asked.bytes -= std::min(connection.asked.bytes, connection.lacking);
+    Promise(connection);
+  } else {
+    given.why_not_more.clear();
+  }
+  Say(connection, FormatAskOk(connection.freed, given.why_not_more));
+}
+
+void AskServer::Loop::Lapse(Connection& connection, SteadyTime now) {
+  if (connection.giving) return;  // Which ends no later than its grant.
+  bool lapsed = false;
+  for (Promised* promised : {&connection.hold, &connection.asked}) {
+    if (promised->bytes == 0 || now < promised->until) continue;
+    promised->bytes = 0;
+    lapsed = true;
+  }
+  if (lapsed) {
+    Promise(connection);
+    // With its grant a connection has had its time.
+    if (connection.promised == 0) connection.gone = true;
+  } else if (connection.promised == 0 && now >= connection.spoke_at + server_.settings_.idle_max) {
+    Refuse(connection, "nothing was said for too long");
+    connection.gone = true;
+  }
+}
+
+void AskServer::Loop::Promise(Connection& connection) {
+  const Bytes bytes = std::max(connection.hold.bytes, connection.asked.bytes);
+  if (bytes == connection.promised) return;
+  connection.promised = bytes;
+  server_.handler_->Promise(connection.id, bytes);
+}
+
+void AskServer::Loop::Refuse(Connection& connection, std::string_view what) {
+  ++server_.errors_;
+  Say(connection, FormatAskError(what));
+  if (++connection.errors >= kErrorsMax) connection.gone = true;
+}
+
+void AskServer::Loop::Say(Connection& connection, std::string line) {
+  line += '\n';
+  // Answers are short; whoever has left no room for one does not read them.
+  if (!SendWhole(connection.fd, line)) connection.gone = true;
+}
+
+void AskServer::Loop::RemoveGone() {
+  for (Connection& connection : connections_) {
+    if (!connection.gone || connection.promised == 0) continue;
+    connection.promised = 0;
+    try {
+      server_.handler_->Promise(connection.id, 0);
+    } catch (const std::bad_alloc&) {
+      connection.gone = false;  // It ends in the next turn, then.
+      connection.promised = 1;
+    }
+  }
+  const std::lock_guard lock(ForkGuard::Instance().mutex);
+  std::erase_if(connections_, [](const Connection& connection) {
+    if (connection.gone) ::close(connection.fd);
+    return connection.gone;
+  });
+  server_.connections_ = connections_.size();
+}
+
+Result<std::unique_ptr<AskServer>> AskServer::Open(Settings settings, AskHandler* handler) {
+  Result<AskDoor> door = AskDoor::Open(settings.run_dir, settings.device, settings.group);
+  if (!door) return door.error();
+  const int wake_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_fd < 0) {
+    return Error{Code::kUnavailable, fmt::format("ask: eventfd: {}", std::strerror(errno))};
+  }
+  std::unique_ptr<AskServer> server(
+      new AskServer(std::move(settings), std::move(*door), wake_fd, handler));
+  try {
+    server->thread_ = std::thread([loop = server->loop_.get()] { loop->Run(); });
+  } catch (const std::system_error& error) {
+    return Error{Code::kUnavailable, fmt::format("ask: no thread: {}", error.what())};
+  }
+  return server;
+}
+
+AskServer::AskServer(Settings settings, AskDoor door, int wake_fd, AskHandler* handler)
+    : settings_(std::move(settings)),
+      door_(std::move(door)),
+      wake_fd_(wake_fd),
+      handler_(handler),
+      loop_(std::make_unique<Loop>(this)) {
+  const std::lock_guard lock(ForkGuard::Instance().mutex);
+  ForkGuard::Instance().servers.push_back(this);
+}
+
+AskServer::~AskServer() {
+  if (in_child_) {
+    thread_.detach();  // It is the parent's.
+  } else if (thread_.joinable()) {
+    stop_.store(true, std::memory_order_release);
+    const std::uint64_t one = 1;
+    while (::write(wake_fd_, &one, sizeof one) < 0 && errno == EINTR) {
+    }
+    thread_.join();
+  }
+  loop_.reset();
+  {
+    const std::lock_guard lock(ForkGuard::Instance().mutex);
+    std::erase(ForkGuard::Instance().servers, this);
+  }
+  ::close(wake_fd_);
+}
+
+void AskServer::CloseInChild() {
+  in_child_ = true;
+  door_.CloseInChild();
+  loop_->CloseInChild();
+}
+
+AskServer::Account AskServer::account() const {
+  return {asks_.load(), freed_.load(), errors_.load(), connections_.load()};
+}
+
+}  // namespace spillway
