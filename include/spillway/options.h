@@ -44,6 +44,10 @@ struct Options {
   // card, at least `reserve_bytes_min`, never more than a tenth of the card.
   double reserve = 0.04;
   Bytes reserve_bytes_min = 2 * kGiB;
+  // Neighbours may ask for memory of a shared card (docs/design/ask.md): our
+  // own user, root, and the members of this group, if one is named.
+  bool ask = true;
+  std::string ask_group;
 
   // --- what lies below the device ---
   // Bytes of the host tier: RAM that takes what leaves the device. Empty: no

@@ -40,6 +40,7 @@ struct TierStats {
   Bytes total = 0;                 // Last reading; 0 before the first.
   Bytes free = 0;                  // Last reading.
   Bytes reserve = 0;               // Kept free for neighbours.
+  Bytes granted = 0;               // Besides, for those who asked and have not taken it yet.
   std::optional<double> pressure;  // Empty: UNKNOWN.
   Level level = Level::kRelaxed;
   TimePoint level_since;
@@ -81,6 +82,15 @@ struct SourceStats {
   std::string last_error;  // Empty: the last reading was good.
 };
 
+// The socket on which neighbours ask for memory of a shared device.
+struct AskStats {
+  std::string socket;   // Empty: there is none.
+  std::string trouble;  // Why there is none though there should be.
+  std::uint64_t asks = 0;
+  Bytes freed = 0;           // By them.
+  std::uint64_t errors = 0;  // Lines and connections that were refused.
+};
+
 struct Stats {
   std::uint64_t entries = 0;
   Tokens tokens = 0;
@@ -108,6 +118,7 @@ struct Stats {
   SourceStats source;    // Of the top tier.
   SourceStats host_source;
   SourceStats disk_source;
+  AskStats ask;
 };
 
 }  // namespace spillway

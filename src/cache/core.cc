@@ -67,6 +67,7 @@ Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
   *self = core;
   core->engine_->OnMove(&Core::OnMove, core.get());
   if (load && core->engine_->store().disk() != nullptr) core->StartLoading();
+  core->giver_ = Giver::Open(options, core->device_, core.get());
   return core;
 }
 
@@ -92,9 +93,13 @@ Core::Core(const Options& options, Parts parts, std::unique_ptr<Engine> engine)
 }
 
 // Movers end before what they carry between.
-Core::~Core() { mover_.reset(); }
+Core::~Core() {
+  giver_.reset();
+  mover_.reset();
+}
 
 void Core::Close() {
+  giver_.reset();
   Stop();
   RunOn(*strand_, [this] { engine_->TurnAway(); });
   while (const int open = batches_.load(std::memory_order_acquire)) {
@@ -479,32 +484,31 @@ Applied Core::Apply(std::optional<double> pressure) {
   return applied;
 }
 
+Reclaimed Core::ReclaimSome(Bytes bytes, bool* more) {
+  Reclaimed reclaimed;
+  const TierId top = engine_->store().top();
+  RunOn(*strand_, [&] { reclaimed.freed = engine_->GiveBack(top, bytes, clock_->Now(), more); });
+  if (reclaimed.freed >= bytes) return reclaimed;
+  reclaimed.why_not_more =
+      engine_->single()
+          ? "nothing here has a copy in a lower tier, and reclaim never destroys the last one"
+      : *more ? "the time allowed ran out while more was being copied down"
+              : "what is left is leased, has no room below, or shares its memory with such";
+  return reclaimed;
+}
+
 Reclaimed Core::Reclaim(Bytes bytes, Duration within) {
   Reclaimed reclaimed;
   if (bytes == 0) return reclaimed;
-  if (engine_->single()) {
-    reclaimed.why_not_more =
-        "nothing here has a copy in a lower tier, and reclaim never destroys the last one";
-    return reclaimed;
-  }
-  const TierId top = engine_->store().top();
   const auto until =
       std::chrono::steady_clock::now() + BoundedWait(within);  // real world: its caller waits
   for (;;) {
     bool more = false;
-    RunOn(*strand_, [&] {
-      reclaimed.freed += engine_->GiveBack(top, bytes - reclaimed.freed, clock_->Now(), &more);
-    });
-    if (reclaimed.freed >= bytes) return reclaimed;
-    if (!more) {
-      reclaimed.why_not_more =
-          "what is left is leased, has no room below, or shares its memory with such";
-      return reclaimed;
-    }
-    if (std::chrono::steady_clock::now() >= until) {  // real world: its caller waits
-      reclaimed.why_not_more = "the time allowed ran out while more was being copied down";
-      return reclaimed;
-    }
+    const Reclaimed some = ReclaimSome(bytes - reclaimed.freed, &more);
+    reclaimed.freed += some.freed;
+    reclaimed.why_not_more = some.why_not_more;
+    if (reclaimed.freed >= bytes || !more) return reclaimed;
+    if (std::chrono::steady_clock::now() >= until) return reclaimed;  // real world: as above
     std::this_thread::sleep_for(std::chrono::microseconds(200));  // real world: movers are at work
   }
 }
@@ -575,6 +579,7 @@ Stats Core::stats() {
                                                          : stats.disk_source;
     sense->CountInto(&source);
   }
+  if (giver_ != nullptr) giver_->CountInto(&stats.ask);
   // Hits are not counted when they happen: they stand in the lease words.
   const Store& store = engine_->store();
   stats.hits = store.departed_hits();

@@ -19,6 +19,7 @@
 #include "base/executor.h"
 #include "base/strand.h"
 #include "cache/engine.h"
+#include "cache/giver.h"
 #include "cache/tier_sense.h"
 #include "device/device.h"
 #include "spillway/cache.h"
@@ -138,6 +139,8 @@ class Core : public std::enable_shared_from_this<Core> {
   void Pass(const std::optional<SampleValue>& sample, std::vector<Departure>* left = nullptr);
   Applied Apply(std::optional<double> pressure);
   Reclaimed Reclaim(Bytes bytes, Duration within);
+  // What of it can go now. `more`: some is on its way, call again in a moment.
+  Reclaimed ReclaimSome(Bytes bytes, bool* more);
   // Moves time on without a pass.
   void Look();
 
@@ -241,6 +244,7 @@ class Core : public std::enable_shared_from_this<Core> {
     std::atomic<std::uint64_t> value{0};
   };
   std::array<Counter, 8> misses_;  // Striped by thread.
+  std::unique_ptr<Giver> giver_;   // From Open to Close; its thread uses all the rest.
 };
 
 }  // namespace spillway

@@ -338,12 +338,15 @@ void Engine::Sample(TierId id, std::optional<double> pressure, Bytes total, Time
     // is known it is not taken for somebody else's growth.
     const Bytes ours = single() ? store_->bytes(id) : store_->held(id);
     const double others = used * static_cast<double>(scale) - static_cast<double>(ours);
+    const double taken = std::min(used, 1.0) * static_cast<double>(total);
+    const auto held = static_cast<double>(store_->held(id));
     if (!single() && total > 0) {
       // What could be given back at once is no pressure.
       used -= static_cast<double>(store_->clean(id)) / static_cast<double>(total);
       used = std::max(used, 0.0);
     }
     tier.gauge.Sampled(used, scale, FirmBytes(tier), others, now);
+    tier.grants.See(taken > held ? static_cast<Bytes>(taken - held) : 0);
     // The kernel can't take our clean pages by itself: so that they may count
     // as available, they go before it runs short.
     if (id == TierId::kHost && !tier.last()) tier.reserve = settings_.host_reserve(total);
@@ -443,10 +446,11 @@ Status Engine::WhyBlocked(std::string_view what) const {
   for (const TierState* tier = top_; tier != nullptr; tier = tier->below) {
     text += fmt::format(
         "{}the {} tier is in emergency (pressure {:.3f}) and takes nothing new "
-        "until pressure has been {:.3f} or less for {} ms",
+        "until pressure has been {:.3f} or less for {} ms{}",
         tier == top_ ? "" : "; ", store_->name(tier->id), Pressure(*tier),
         tier->governor->left_at(Level::kEmergency),
-        std::chrono::duration_cast<std::chrono::milliseconds>(settings_.options.dwell).count());
+        std::chrono::duration_cast<std::chrono::milliseconds>(settings_.options.dwell).count(),
+        Promised(*tier));
   }
   return Error{Code::kBlocked, std::move(text)};
 }
@@ -498,6 +502,7 @@ void Engine::CountTier(const TierState& tier, TierStats* stats) const {
   const Bytes taken = stats->total - std::min(stats->total, stats->free);
   stats->others = taken - std::min(taken, stats->held + stats->overhead);
   stats->reserve = tier.reserve == 0 ? 0 : tier.gauge.Raised(tier.reserve);
+  stats->granted = tier.grants.left();
   stats->pressure = pressure(tier.id);
   stats->level = tier.level.load(std::memory_order_relaxed);
   stats->level_since = tier.level_since;

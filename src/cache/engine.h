@@ -123,6 +123,9 @@ class Engine {
   // its memory are returned. Returns what was returned by this call; `more`:
   // some are on their way. Never destroys.
   Bytes GiveBack(TierId tier, Bytes bytes, TimePoint now, bool* more);
+  // Somebody who asked has `bytes` of a tier's free memory promised; 0: no
+  // longer. `others`: what others hold now; empty: as the last sample says.
+  void Promise(TierId tier, std::uint64_t who, Bytes bytes, std::optional<Bytes> others);
 
   // --- what was there before (engine_fetch.cc) ---
 
@@ -191,6 +194,9 @@ class Engine {
   void Unplan(std::vector<Victim>* plan);
   Bytes GrowthLimit(const TierState& tier) const;
   bool KeepReserve(TierState& tier, const NewEntry& entry, TimePoint now);
+  // Free memory the tier does not grow into: the reserve, and what is promised.
+  static Bytes LeftFree(const TierState& tier);
+  static std::string Promised(const TierState& tier);
   Result<std::uint32_t> PlaceSomewhere(const NewEntry& entry, TimePoint now, bool* later);
   Result<std::uint32_t> PlaceIn(TierState& tier, const NewEntry& entry, TimePoint now);
   bool DropForRoom(TierState& tier, Bytes lacking, const Why& why, TimePoint now);

@@ -67,7 +67,13 @@ Result<std::uint32_t> Engine::Admit(const NewEntry& entry, TimePoint now, bool* 
   }
   Result<std::uint32_t> slot = std::uint32_t{kNoSlot};
   if (single()) {
-    KeepReserve(*top_, entry, now);
+    // The reserve is used where nothing can make room, a promise is not.
+    if (!KeepReserve(*top_, entry, now) && top_->grants.left() > 0) {
+      ++refused_blocked_;
+      return Error{Code::kBlocked,
+                   fmt::format("set '{}': nothing more may leave the {} tier{}",
+                               Printable(entry.key), store_->name(top_->id), Promised(*top_))};
+    }
     slot = PlaceIn(*top_, entry, now);
     if (!slot) ++refused_other_;
   } else {
@@ -128,8 +134,8 @@ Result<std::uint32_t> Engine::PlaceSomewhere(const NewEntry& entry, TimePoint no
       no(*tier, slot.error().message);
       if (slot.error().code != Code::kNoMemory) continue;
     } else {
-      no(*tier, fmt::format("{} of {} bytes taken, and nothing more may leave at once",
-                            store_->bytes(tier->id), GrowthLimit(*tier)));
+      no(*tier, fmt::format("{} of {} bytes taken, and nothing more may leave at once{}",
+                            store_->bytes(tier->id), GrowthLimit(*tier), Promised(*tier)));
     }
     *later = SendSomeDown(*tier, std::max(lacking, entry.bytes), room, Priority::kGiveBack, now) ||
              *later;
@@ -330,9 +336,27 @@ void Engine::Unplan(std::vector<Victim>* plan) {
 
 Bytes Engine::Lacking(const TierState& tier, Bytes bytes) const {
   const Bytes room = Excess(store_->bytes(tier.id) + bytes, GrowthLimit(tier));
-  if (tier.reserve == 0 || tier.gauge.unknown() || tier.gauge.total() == 0) return room;
-  const Bytes reserve = tier.gauge.Raised(tier.reserve);
-  return std::max(room, std::min(bytes, Excess(reserve + bytes, FreeMemory(tier))));
+  const Bytes left_free = LeftFree(tier);
+  if (left_free == 0) return room;
+  return std::max(room, std::min(bytes, Excess(left_free + bytes, FreeMemory(tier))));
+}
+
+Bytes Engine::LeftFree(const TierState& tier) {
+  if (tier.gauge.unknown() || tier.gauge.total() == 0) return 0;
+  return (tier.reserve == 0 ? 0 : tier.gauge.Raised(tier.reserve)) + tier.grants.left();
+}
+
+std::string Engine::Promised(const TierState& tier) {
+  const Bytes bytes = tier.grants.left();
+  return bytes == 0 ? ""
+                    : fmt::format("; {} bytes of what is free are promised to who asked", bytes);
+}
+
+void Engine::Promise(TierId id, std::uint64_t who, Bytes bytes, std::optional<Bytes> others) {
+  TierState& tier = state(id);
+  if (others) tier.grants.See(*others);
+  tier.grants.Set(who, bytes);
+  if (bytes == 0 && parked_ != nullptr) WakeParked(TimePoint(), false);
 }
 
 TierState* Engine::Above(const TierState& tier) const {
@@ -345,11 +369,10 @@ TierState* Engine::Above(const TierState& tier) const {
 // that, something of ours makes room. False: nothing can. With a single tier
 // the reserve is used then: refusing is EMERGENCY's to do.
 bool Engine::KeepReserve(TierState& tier, const NewEntry& entry, TimePoint now) {
-  if (tier.reserve == 0 || tier.gauge.unknown() || tier.gauge.total() == 0) return true;
-  if (MutantOn(Mutant::kReserveIgnored)) return true;
+  const Bytes left_free = LeftFree(tier);
+  if (left_free == 0 || MutantOn(Mutant::kReserveIgnored)) return true;
   Need need;
-  need.bytes = std::min(entry.bytes,
-                        Excess(tier.gauge.Raised(tier.reserve) + entry.bytes, FreeMemory(tier)));
+  need.bytes = std::min(entry.bytes, Excess(left_free + entry.bytes, FreeMemory(tier)));
   if (!need.any()) return true;
   const Why why{tier.last() ? Action::kDestroy : Action::kDrop, Reason::kReserve, OrderName(tier)};
   if (!single()) return DropForRoom(tier, need.bytes, why, now);

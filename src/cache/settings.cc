@@ -182,6 +182,15 @@ constexpr std::array kSettings = {
     Row<kSize, [](auto& o) -> auto& { return o.reserve_bytes_min; }>(
         "reserve_bytes_min",
         "The least reserve; even so it is never more than a tenth of the card.", "0.1"),
+    Row<kFlag, [](auto& o) -> auto& { return o.ask; }>(
+        "ask",
+        "On a shared card: listens on a socket on which neighbours ask for memory, as `spillway "
+        "room` does.",
+        "0.1"),
+    Row<kWord, [](auto& o) -> auto& { return o.ask_group; }>(
+        "ask_group",
+        "Who may ask besides our own user and root: the members of this group. Empty: nobody.",
+        "0.1"),
     Row<kSize, [](auto& o) -> auto& { return o.host_capacity; }>(
         "host_capacity",
         "Bytes of the host tier: RAM that takes what leaves the device. None: no such tier.",

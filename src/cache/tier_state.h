@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "cache/gauge.h"
+#include "cache/grants.h"
 #include "cache/store.h"
 #include "monitor/governor.h"
 #include "policy/policy.h"
@@ -55,6 +56,7 @@ struct TierState {
   TierState* below = nullptr;  // The next one down; null: this is the last.
   std::optional<Duration> ttl;
   Bytes reserve = 0;  // Kept free on a shared card; 0: none.
+  Grants grants;      // Kept free besides, for who asked.
 
   // Entries that are nowhere further down. Where there is a further down they
   // are copied there in any order; off the last tier only leaves may go.

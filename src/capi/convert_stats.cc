@@ -79,6 +79,7 @@ std::string JsonOf(const Stats& from) {
                 {"total", tier.total},
                 {"free", tier.free},
                 {"reserve", tier.reserve},
+                {"granted", tier.granted},
                 {"pressure", tier.pressure ? Json(*tier.pressure) : Json()},
                 {"level", std::string(Name(tier.level))},
                 {"failed_moves", tier.failed_moves}};
@@ -118,6 +119,13 @@ std::string JsonOf(const Stats& from) {
                             {"direct", files.direct},
                             {"trouble", files.trouble}};
     all["loading"] = from.loading;
+  }
+  if (!from.ask.socket.empty() || !from.ask.trouble.empty()) {
+    all["ask"] = {{"socket", from.ask.socket},
+                  {"trouble", from.ask.trouble},
+                  {"asks", from.ask.asks},
+                  {"freed", from.ask.freed},
+                  {"errors", from.ask.errors}};
   }
   const MoveStats& moves = from.moves;
   if (!from.host.name.empty() || !from.disk.name.empty()) {

@@ -1,0 +1,111 @@
+#include "cache/giver.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "base/run_dir.h"
+#include "cache/core.h"
+#include "monitor/bounded_read.h"
+
+namespace spillway {
+
+namespace {
+// A reading takes microseconds; a driver that hangs must not take the asker's
+// time along.
+constexpr Duration kLookWithin = std::chrono::milliseconds(50);
+}  // namespace
+
+std::string DeviceId(const Device& device) {
+  constexpr std::string_view kCard = "cpu:";
+  std::string_view name = device.name();
+  if (name.starts_with(kCard)) name.remove_prefix(kCard.size());
+  return std::string(name);
+}
+
+std::unique_ptr<Giver> Giver::Open(const Options& options, std::shared_ptr<Device> device,
+                                   Core* core) {
+  if (!options.ask || device == nullptr || !device->shared()) return nullptr;
+  std::unique_ptr<Giver> giver(new Giver(options, std::move(device), core));
+  if (Status listens = giver->Listen(options); !listens) {
+    giver->trouble_ = listens.error().message;
+    spdlog::warn("neighbours can't ask this cache for memory: {}", giver->trouble_);
+  }
+  return giver;
+}
+
+Giver::Giver(const Options& options, std::shared_ptr<Device> device, Core* core)
+    : core_(core),
+      device_(std::move(device)),
+      can_look_(options.pressure == nullptr && options.pressure_source == "auto") {}
+
+Giver::~Giver() = default;
+
+Status Giver::Listen(const Options& options) {
+  AskServer::Settings settings;
+  if (!options.ask_group.empty()) {
+    Result<gid_t> group = FindGroup(options.ask_group);
+    if (!group) return group.error();
+    settings.group = *group;
+  }
+  Result<std::string> run_dir = RunDir();
+  if (!run_dir) return run_dir.error();
+  settings.run_dir = std::move(*run_dir);
+  settings.device = DeviceId(*device_);
+  Result<std::unique_ptr<AskServer>> server = AskServer::Open(std::move(settings), this);
+  if (!server) return server.error();
+  server_ = std::move(*server);
+  return {};
+}
+
+void Giver::CountInto(AskStats* stats) const {
+  stats->trouble = trouble_;
+  if (server_ == nullptr) return;
+  const AskServer::Account account = server_->account();
+  stats->socket = server_->path();
+  stats->asks = account.asks;
+  stats->freed = account.freed;
+  stats->errors = account.errors;
+}
+
+AskHandler::Holdings Giver::Held() {
+  Holdings holdings;
+  RunOn(core_->strand(), [&] {
+    const Store& store = core_->engine().store();
+    holdings.held = store.held(TierId::kDevice);
+    holdings.at_once = core_->engine().single() ? 0 : store.clean(TierId::kDevice);
+  });
+  return holdings;
+}
+
+AskHandler::Given Giver::Give(Bytes bytes) {
+  Given given;
+  const Reclaimed reclaimed = core_->ReclaimSome(bytes, &given.more);
+  given.freed = reclaimed.freed;
+  given.why_not_more = reclaimed.why_not_more;
+  return given;
+}
+
+// The samples' word may be a period old, and what was taken since would count
+// as taken by who asks now. The least we held meanwhile makes others' part too
+// large rather than too small: the next sample takes that back.
+std::optional<Bytes> Giver::OthersNow() {
+  if (!can_look_) return std::nullopt;
+  const Bytes before = Held().held;
+  const std::shared_ptr<Device> device = device_;
+  const auto reading = RunBounded(kLookWithin, [device] { return device->ReadMemory(); });
+  if (!reading || !*reading) return std::nullopt;
+  const Bytes held = std::min(before, Held().held);
+  const Bytes total = (*reading)->total;
+  const Bytes taken = total - std::min(total, (*reading)->free);
+  return taken - std::min(taken, held);
+}
+
+void Giver::Promise(std::uint64_t who, Bytes bytes) {
+  const std::optional<Bytes> others = bytes > 0 ? OthersNow() : std::nullopt;
+  RunOn(core_->strand(), [&] { core_->engine().Promise(TierId::kDevice, who, bytes, others); });
+}
+
+}  // namespace spillway
