@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "cli/demo.h"
 #include "cli/probe.h"
+#include "cli/room.h"
 #include "cli/simulate.h"
 #include "cli/squeeze.h"
 #include "spillway/version.h"
@@ -26,6 +27,8 @@ struct Command {
 constexpr std::array kCommands = {
     Command{"demo", "agents and a neighbour on one card, live", spillway::RunDemo},
     Command{"probe", "what this machine offers to sense pressure by", spillway::RunProbe},
+    Command{"room", "asks for memory, runs a program, holds the room for its life",
+            spillway::RunRoom},
     Command{"simulate", "a scenario on a virtual clock, decision by decision",
             spillway::RunSimulate},
     Command{"squeeze", "a neighbour that takes memory of a card and gives it back",

@@ -14,7 +14,9 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "ask/protocol.h"
 #include "base/parse.h"
+#include "cli/ask_device.h"
 #include "device/cpu/cpu_device.h"
 
 namespace spillway {
@@ -29,6 +31,7 @@ struct SqueezeOptions {
   std::optional<Duration> hold;
   Bytes step = 64 * kMiB;
   Duration patience = std::chrono::seconds(5);
+  bool ask = false;
 };
 
 template <typename... Args>
@@ -157,6 +160,19 @@ std::string Milliseconds(SteadyClock::duration time) {
   return fmt::format("{:.1f} ms", std::chrono::duration<double, std::milli>(time).count());
 }
 
+// The grant lives as long as what this returns.
+std::optional<DeviceRoom> AskFirst(const SqueezeOptions& options) {
+  if (!options.ask) return std::nullopt;
+  DeviceRoom room = AskForRoom({.device = options.card,
+                                .bytes = options.bytes,
+                                .within = options.patience,
+                                .hold = options.hold.value_or(kAskTimeMax)});
+  for (const std::string& line : Describe(room.room)) Say("{}", line);
+  if (room.room.answers().empty()) Say("no cache listens on the card: nobody to ask");
+  if (room.free) Say("asked: {} free after {}", FormatBytes(*room.free), Milliseconds(room.took));
+  return room;
+}
+
 int Squeeze(const SqueezeOptions& options) {
   StopSignals signals;
   const Result<std::unique_ptr<CpuDevice>> device =
@@ -176,6 +192,7 @@ int Squeeze(const SqueezeOptions& options) {
       FormatBytes((*device)->total()), reading ? FormatBytes(reading->free) : "?");
 
   const auto start = SteadyClock::now();
+  const std::optional<DeviceRoom> asked = AskFirst(options);
   const std::string why_short = TakeAll(holdings, options, signals);
   const auto taken = SteadyClock::now();
   if (why_short.empty()) {
@@ -224,6 +241,7 @@ int RunSqueeze(int argc, char** argv) {
   app.add_option("--step", step, "How much to take at a time (default: 64MiB)");
   app.add_option("--patience", patience,
                  "How long to keep trying while the card is full (default: 5s)");
+  app.add_flag("--ask", options.ask, "Ask the caches on the card first, and take it then");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -59,11 +59,19 @@ TEST_F(SqueezeTest, WrongArgumentsAreNamed) {
   EXPECT_THAT(Run({"1MiB", "--for", "10"}).err, HasSubstr("--for: \"10\" is not a duration"));
   EXPECT_EQ(Run({"1MiB", "--card", ""}).exit_code, 2);
   EXPECT_EQ(Run({"0"}).exit_code, 2);
-  EXPECT_EQ(Run({"1MiB", "--ask"}).exit_code, 2);
+  EXPECT_EQ(Run({"1MiB", "--asks"}).exit_code, 2);
   const Ran large = Run({"9MiB", "--card", "demo", "--total", "8MiB"});
   EXPECT_EQ(large.exit_code, 2);
   EXPECT_THAT(large.err, HasSubstr("9 MiB is more than card \"demo\" has: 8 MiB"));
   EXPECT_EQ(Run({"1MiB", "--card", "no/path"}).exit_code, 1);
+}
+
+TEST_F(SqueezeTest, AsksFirstAndTakesItThen) {
+  const Ran ran = Run({"3MiB", "--card=demo", "--total=8MiB", "--for=0", "--ask"});
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_THAT(ran.out, HasSubstr("no cache listens on the card: nobody to ask\n"));
+  EXPECT_THAT(ran.out, HasSubstr("asked: 8 MiB free after"));
+  EXPECT_THAT(ran.out, HasSubstr("has 3 MiB after"));
 }
 
 }  // namespace

@@ -1,0 +1,119 @@
+#include "cli/room.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "ask/protocol.h"
+#include "base/parse.h"
+#include "cli/ask_device.h"
+#include "cli/run_child.h"
+
+namespace spillway {
+namespace {
+
+constexpr const char* kWho = "spillway room";
+
+template <typename... Args>
+void Say(fmt::format_string<Args...> format, Args&&... args) {
+  fmt::print(stderr, "room: {}\n", fmt::format(format, std::forward<Args>(args)...));
+}
+
+int Complain(const std::string& message, int exit_code) {
+  fmt::print(stderr, "{}: {}\n", kWho, message);
+  return exit_code;
+}
+
+struct RoomOptions {
+  DeviceAsk ask;
+  bool partial = false;
+};
+
+int Room(const RoomOptions& options, char** command) {
+  const DeviceRoom got = AskForRoom(options.ask);
+  for (const std::string& line : Describe(got.room)) Say("{}", line);
+  if (got.room.answers().empty()) {
+    Say("no cache listens on device '{}': nobody to ask", options.ask.device);
+  }
+  if (got.enough) {
+    Say("{} of device '{}' free after {}", FormatBytes(got.free.value_or(got.room.freed())),
+        options.ask.device, FormatDuration(got.took));
+  } else if (options.partial) {
+    Say("{}; running anyway (--partial)", got.why_not);
+  } else {
+    return Complain(got.why_not + "; --partial would run CMD all the same", kNoRoom);
+  }
+  return RunChild(kWho, command);
+}
+
+}  // namespace
+
+int RunRoom(int argc, char** argv) {
+  RoomOptions options;
+  options.ask.within = std::chrono::seconds(5);
+  options.ask.hold = kAskTimeMax;
+  std::string size;
+  std::string within;
+  std::string hold;
+  CLI::App app(
+      "Asks the caches on a device for memory, runs CMD, and holds the room for its life.\n"
+      "They give back what has a copy below and copy down what has none; nothing is destroyed.\n\n"
+      "  spillway room 30GiB --within 5s -- python train.py",
+      kWho);
+  app.add_option("SIZE", size, "How much CMD needs: 512MiB, 30GiB")->required();
+  app.add_option("--device", options.ask.device,
+                 "A card's name or a GPU's uuid (default: the only one that can be asked)");
+  app.add_option("--within", within, "How long giving back may take, at most 10s (default: 5s)");
+  app.add_option("--for", hold,
+                 "How long the caches keep out of it, if CMD runs longer (default: as long as it "
+                 "runs, at most a week)");
+  app.add_flag("--partial", options.partial, "Run CMD even if less could be had");
+  app.footer(
+      "After the options: -- CMD [ARGUMENTS]\n"
+      "Exit status: CMD's own; 125 if too little could be had, 126 or 127 if CMD can't be run.");
+  const std::span<char*> arguments(argv, static_cast<std::size_t>(argc));
+  const auto dashes = std::ranges::find_if(
+      arguments, [](const char* word) { return std::strcmp(word, "--") == 0; });
+  const auto own = static_cast<int>(dashes - arguments.begin());
+  try {
+    app.parse(own, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (dashes == arguments.end() || dashes + 1 == arguments.end()) {
+    return Complain("no CMD given: spillway room 30GiB -- CMD [ARGUMENTS]", 2);
+  }
+  const Result<Bytes> bytes = ParseBytes(size);
+  if (!bytes) return Complain("SIZE: " + bytes.error().message, 2);
+  if (*bytes == 0 || *bytes > kAskBytesMax) {
+    return Complain(fmt::format("SIZE: {} can't be asked for", FormatBytes(*bytes)), 2);
+  }
+  options.ask.bytes = *bytes;
+  for (const auto& [name, text, value] : {std::tuple{"--within", &within, &options.ask.within},
+                                          std::tuple{"--for", &hold, &options.ask.hold}}) {
+    if (text->empty()) continue;
+    const Result<Duration> duration = ParseDuration(*text);
+    if (!duration) return Complain(fmt::format("{}: {}", name, duration.error().message), 2);
+    *value = *duration;
+  }
+  if (options.ask.device.empty()) {
+    Result<std::string> device = OnlyDevice("default");
+    if (!device) return Complain(device.error().message + " with --device", 2);
+    options.ask.device = std::move(*device);
+  }
+  if (!IsAskDevice(options.ask.device)) {
+    return Complain(fmt::format("--device: '{}' names no device", options.ask.device), 2);
+  }
+  // After the last argument there is always a null pointer.
+  return Room(options, argv + own + 1);
+}
+
+}  // namespace spillway
