@@ -156,7 +156,8 @@ AskedRoom Asking::Run() {
   const SteadyTime start = Now();
   const SteadyTime until = start + std::clamp(options_.within, Duration::zero(), kAskGiveMax);
   const SteadyTime held_until = std::min(until + kOnTheWay, start + kHeldWithin);
-  const Duration life = std::clamp(options_.hold, Duration::zero(), kAskTimeMax);
+  const Duration life =
+      std::clamp(options_.hold, Duration::zero(), kAskTimeMax - kAskGiveMax) + (until - start);
   const Bytes keep = std::min(std::max(options_.keep, options_.bytes), kAskBytesMax);
   const auto request = [&](AskRequest::Verb verb, Bytes bytes, Duration time) {
     return FormatAskRequest({verb, options_.device, std::min(bytes, kAskBytesMax),
