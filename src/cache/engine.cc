@@ -346,7 +346,9 @@ void Engine::Sample(TierId id, std::optional<double> pressure, Bytes total, Time
       used = std::max(used, 0.0);
     }
     tier.gauge.Sampled(used, scale, FirmBytes(tier), others, now);
-    tier.grants.See(taken > held ? static_cast<Bytes>(taken - held) : 0);
+    // A source may lie about its total: what Bytes can't hold is not converted.
+    constexpr double kMost = 1e18;
+    tier.grants.See(taken > held ? static_cast<Bytes>(std::min(taken - held, kMost)) : 0);
     // The kernel can't take our clean pages by itself: so that they may count
     // as available, they go before it runs short.
     if (id == TierId::kHost && !tier.last()) tier.reserve = settings_.host_reserve(total);

@@ -69,6 +69,7 @@ int RunChild(const char* who, char** argv) {
     fmt::print(stderr, "{}: pipe: {}\n", who, std::strerror(errno));
     return kCanNotRun;
   }
+  ::signal(SIGCHLD, SIG_DFL);  // Ignored, how it ended would be lost.
   const pid_t child = ::fork();
   if (child == 0) {
     signals.Restore();
