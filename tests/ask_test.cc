@@ -113,7 +113,7 @@ class AskProcesses : public ::testing::Test {
   std::unique_ptr<Child> StartCache(Plan plan) {
     if (plan.board == nullptr) plan.board = &boards_[0];
     Board& board = *plan.board;
-    auto child = std::make_unique<Child>([this, plan, &board] {
+    auto child = std::make_unique<Child>([plan, &board] {
       Options options;
       options.card = kCardName;
       options.host_capacity = 2 * kCardBytes;

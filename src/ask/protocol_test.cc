@@ -77,7 +77,7 @@ TEST(AskProtocol, AnswersAreOneLineWhateverTheySay) {
 
 // Lines close to right ones: each is refused with one line of text, or means
 // what it says.
-TEST(AskProtocol, HoldsAgainstHalfAMillionDamagedLines) {
+TEST(AskProtocol, HoldsAgainstManyDamagedLines) {
   constexpr std::string_view kPieces[] = {
       "ASK",  "HELD", "HOLD", "1",  "2",    "demo", "4096", "500", "-1",  "18446744073709551615",
       " ",    "  ",   "\t",   "\r", "\xff", "0",    "OK",   "ERR", "GPU", "..",
@@ -85,7 +85,7 @@ TEST(AskProtocol, HoldsAgainstHalfAMillionDamagedLines) {
   std::mt19937 random(5);
   const auto pick = [&](std::size_t of) { return static_cast<std::size_t>(random() % of); };
   int accepted = 0;
-  for (int i = 0; i < 500'000; ++i) {
+  for (int i = 0; i < 100'000; ++i) {
     std::string line;
     if (i % 2 == 0) {
       line = "ASK 1 demo 4096 500";
@@ -113,7 +113,7 @@ TEST(AskProtocol, HoldsAgainstHalfAMillionDamagedLines) {
     }
     (void)ParseAskReply(line);
   }
-  EXPECT_GT(accepted, 10'000);
+  EXPECT_GT(accepted, 2'000);
 }
 
 }  // namespace
