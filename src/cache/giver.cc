@@ -19,6 +19,7 @@ constexpr Duration kLookWithin = std::chrono::milliseconds(50);
 }  // namespace
 
 std::string DeviceId(const Device& device) {
+  if (!device.id().empty()) return std::string(device.id());
   constexpr std::string_view kCard = "cpu:";
   std::string_view name = device.name();
   if (name.starts_with(kCard)) name.remove_prefix(kCard.size());
