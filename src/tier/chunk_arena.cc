@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cassert>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -19,8 +20,14 @@ Result<std::unique_ptr<ChunkArena>> ChunkArena::Open(Device* device,
   for (Bytes times = kSpaciousness;; times /= 2) {
     const Bytes range = options.held_max * times;
     const Result<std::byte*> base = device->ReserveRange(range);
-    if (base) return std::unique_ptr<ChunkArena>(new ChunkArena(device, options, *base, range));
-    if (times == 1) return base.error();
+    if (!base && times == 1) return base.error();
+    if (!base) continue;
+    try {
+      return std::unique_ptr<ChunkArena>(new ChunkArena(device, options, *base, range));
+    } catch (const std::bad_alloc&) {
+      device->ReleaseRange(*base, range);
+      throw;
+    }
   }
 }
 
@@ -46,6 +53,7 @@ ChunkArena::~ChunkArena() {
 }
 
 Result<Bytes> ChunkArena::Take(Bytes bytes, Bytes align) {
+  extents_.Prepare();  // Before anything is mapped.
   for (;;) {
     const std::optional<Placement> place = extents_.Find(bytes, align, spare_);
     if (!place) {
@@ -126,21 +134,26 @@ Status ChunkArena::MapAll(ChunkRun chunks) {
     missing += mapped_[chunk] ? 0 : chunk_bytes_;
   }
   if (missing > options_.held_max - held()) return Error{Code::kNoMemory, full_message_};
-  std::vector<std::size_t> done;
   for (std::size_t chunk = chunks.first; chunk < chunks.end(); ++chunk) {
     if (mapped_[chunk]) continue;
-    if (Status mapped = Map(chunk); !mapped) {
-      if (MutantOn(Mutant::kPartialMapNotUnwound)) return mapped;
-      for (const std::size_t undo : done) Unmap(undo);
-      return mapped;
+    Status mapped = Map(chunk);
+    if (mapped) continue;
+    if (MutantOn(Mutant::kPartialMapNotUnwound)) return mapped;
+    while (chunk-- > chunks.first) {
+      if (chunk != spare_) Unmap(chunk);  // Nothing else here was mapped before.
     }
-    if (chunks.count > 1) done.push_back(chunk);
+    return mapped;
   }
   return {};
 }
 
 Status ChunkArena::Map(std::size_t chunk) {
-  Status mapped = device_->MapChunk(base_ + chunk * chunk_bytes_);
+  Status mapped;
+  try {
+    mapped = device_->MapChunk(base_ + chunk * chunk_bytes_);
+  } catch (const std::bad_alloc&) {
+    mapped = Error{Code::kNoMemory, "no memory"};
+  }
   if (!mapped) return mapped;
   mapped_[chunk] = true;
   held_.store(held() + chunk_bytes_, std::memory_order_relaxed);

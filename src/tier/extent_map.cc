@@ -19,9 +19,15 @@ ChunkRun Overlap(ChunkRun a, ChunkRun b) {
 }  // namespace
 
 ExtentMap::ExtentMap(Bytes range, Bytes chunk_bytes, Bytes granule)
-    : range_(range), chunk_bytes_(chunk_bytes), granule_(granule) {
+    : range_(range),
+      chunk_bytes_(chunk_bytes),
+      granule_(granule),
+      spans_(SpanMap::allocator_type(&nodes_)),
+      open_(SpanMap::allocator_type(&nodes_)),
+      holes_(SpanSet::allocator_type(&nodes_)) {
   assert(std::has_single_bit(chunk_bytes) && std::has_single_bit(granule));
   assert(range % chunk_bytes == 0 && granule <= chunk_bytes);
+  Prepare();
   Add({0, range});
 }
 
@@ -123,7 +129,15 @@ std::optional<Placement> ExtentMap::FindFresh(Bytes bytes, Bytes align,
   return best;
 }
 
+// Between blocks there is at most one span more than there are blocks. Each has
+// its place among the spans, may be open, and has two holes at most.
+void ExtentMap::Prepare() {
+  constexpr std::size_t kNodesPerSpan = 4;
+  nodes_.Reserve(kNodesPerSpan * (blocks_ + 2));
+}
+
 void ExtentMap::Take(Bytes at, Bytes bytes) {
+  ++blocks_;
   const auto found = std::prev(spans_.upper_bound(at));
   const Span span{found->first, found->second};
   assert(span.begin <= at && at + bytes <= span.end);
@@ -133,6 +147,7 @@ void ExtentMap::Take(Bytes at, Bytes bytes) {
 }
 
 ChunkRun ExtentMap::Give(Bytes at, Bytes bytes) {
+  --blocks_;
   Span merged{at, at + bytes};
   const auto next = spans_.lower_bound(at);
   assert(next == spans_.end() || next->first >= merged.end);

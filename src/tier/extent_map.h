@@ -15,12 +15,10 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <optional>
-#include <set>
-#include <utility>
 
 #include "spillway/units.h"
+#include "tier/node_pool.h"
 
 namespace spillway {
 
@@ -49,6 +47,9 @@ class ExtentMap {
   // happens to be mapped. Empty: no addresses. Nothing changes.
   std::optional<Placement> Find(Bytes bytes, Bytes align, std::optional<std::size_t> spare) const;
 
+  // Before Take: the one thing that needs memory, and throws bad_alloc. Then
+  // neither that Take nor any Give does.
+  void Prepare();
   // Makes [at, at + bytes), which is free, a block.
   void Take(Bytes at, Bytes bytes);
   // Makes a block free again; returns the chunks that no block needs any more.
@@ -80,9 +81,11 @@ class ExtentMap {
   const Bytes range_;
   const Bytes chunk_bytes_;
   const Bytes granule_;
-  std::map<Bytes, Bytes> spans_;             // Begin to end.
-  std::map<Bytes, Bytes> open_;              // Those that cover a whole chunk.
-  std::set<std::pair<Bytes, Bytes>> holes_;  // Length and begin.
+  NodePool nodes_;
+  std::size_t blocks_ = 0;
+  SpanMap spans_;  // Begin to end.
+  SpanMap open_;   // Those that cover a whole chunk.
+  SpanSet holes_;  // Length and begin.
 };
 
 }  // namespace spillway

@@ -1,6 +1,7 @@
 #include "tier/slab_pool.h"
 
 #include <algorithm>
+#include <new>
 
 namespace spillway {
 namespace {
@@ -45,18 +46,24 @@ Status SlabPool::Grow(std::size_t size_class) {
   if (!in.others.sized() && !in.others.Resize(arena_->range() / in.slab_bytes)) {
     return Error{Code::kNoMemory, "the system refused memory for the tier's index"};
   }
+  if (unused_.empty()) {
+    // Room for all of them, so that Return needs none.
+    if (unused_.capacity() <= slabs_.size()) unused_.reserve(2 * slabs_.size() + 16);
+    unused_.push_back(&slabs_.emplace_back());
+  }
   const Result<Bytes> begin = arena_->Take(in.slab_bytes, in.slab_bytes);
   if (!begin) return begin.error();
   std::unique_ptr<Slab*[]>& units = table_[*begin / chunk_bytes_];
-  if (units == nullptr) units = std::make_unique<Slab*[]>(chunk_bytes_ / unit_);
-  Slab* slab = nullptr;
-  if (unused_.empty()) {
-    slab = &slabs_.emplace_back();
-  } else {
-    slab = unused_.back();
-    unused_.pop_back();
-    *slab = Slab();
+  if (units == nullptr) {
+    units.reset(new (std::nothrow) Slab*[chunk_bytes_ / unit_]());
+    if (units == nullptr) {
+      arena_->Give(*begin, in.slab_bytes, false);
+      return Error{Code::kNoMemory, "no memory"};
+    }
   }
+  Slab* const slab = unused_.back();
+  unused_.pop_back();
+  *slab = Slab();
   slab->begin = *begin;
   for (std::size_t slot = 0; slot < in.slots; slot += 64) {
     const std::size_t left = in.slots - slot;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -22,9 +23,14 @@ namespace {
 
 constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
+// The pool's thread asks, too, and can't do without an answer.
 Error NoMemory(std::string_view what, Bytes bytes, int number) {
-  return Error{Code::kNoMemory, fmt::format("the system refused {} of {}: {}", FormatBytes(bytes),
-                                            what, std::strerror(number))};
+  try {
+    return Error{Code::kNoMemory, fmt::format("the system refused {} of {}: {}", FormatBytes(bytes),
+                                              what, std::strerror(number))};
+  } catch (const std::bad_alloc&) {
+    return Error{Code::kNoMemory, "no memory"};
+  }
 }
 
 // Only advice: without huge pages it is slower, and no less right.

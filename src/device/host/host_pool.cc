@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <new>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -72,18 +73,17 @@ bool HostPool::huge() const { return chunk_bytes_ >= kHostHugePage; }
 
 Result<std::byte*> HostPool::ReserveRange(Bytes bytes) {
   assert(bytes % chunk_bytes_ == 0);
-  const Result<std::byte*> base =
-      ReservePages(bytes, std::max(chunk_bytes_, kHostHugePage), huge());
+  std::vector<State> chunks(bytes / chunk_bytes_, State::kAway);
+  std::unique_lock lock(mutex_);
+  ranges_.reserve(ranges_.size() + 1);
+  Result<std::byte*> base = ReservePages(bytes, std::max(chunk_bytes_, kHostHugePage), huge());
   if (!base) return base;
-  {
-    const std::lock_guard lock(mutex_);
-    ranges_.push_back({*base, std::vector<State>(bytes / chunk_bytes_, State::kAway)});
-    if (eager_) growing_ = true;
-  }
-  if (eager_) {
-    EnsureThread();
-    wanted_.notify_one();
-  }
+  ranges_.push_back({*base, std::move(chunks)});
+  if (!eager_) return base;
+  growing_ = true;
+  lock.unlock();
+  EnsureThread();
+  wanted_.notify_one();
   return base;
 }
 
@@ -249,6 +249,8 @@ void HostPool::EnsureThread() {
     });
   } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch)
     // No thread to be had now: nothing is prepared, and all else works.
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
+    // Likewise.
   }
 }
 

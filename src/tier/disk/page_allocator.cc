@@ -5,6 +5,18 @@
 
 namespace spillway {
 
+PageAllocator::PageAllocator(Bytes range)
+    : range_(range),
+      spans_(SpanMap::allocator_type(&nodes_)),
+      by_length_(SpanSet::allocator_type(&nodes_)) {
+  Reserve();
+  Add({0, range});
+}
+
+// Between blocks there is at most one span more than there are blocks, with a
+// node in each of the two.
+void PageAllocator::Reserve() { nodes_.Reserve(2 * (blocks_ + 2)); }
+
 void PageAllocator::Add(const Extent& span) {
   if (span.bytes == 0) return;
   spans_.emplace(span.at, span.end());
@@ -41,6 +53,8 @@ bool PageAllocator::Take(const Extent& extent) {
   const auto found = std::prev(after);
   const Extent span{found->first, found->second - found->first};
   if (extent.end() > span.end()) return false;
+  Reserve();
+  ++blocks_;
   Remove(span);
   Add({span.at, extent.at - span.at});
   Add({extent.end(), span.end() - extent.end()});
@@ -48,6 +62,7 @@ bool PageAllocator::Take(const Extent& extent) {
 }
 
 void PageAllocator::Give(const Extent& extent) {
+  --blocks_;
   Extent merged = extent;
   const auto next = spans_.lower_bound(extent.at);
   Extent after;

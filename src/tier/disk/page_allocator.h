@@ -8,12 +8,10 @@
 
 #include <cstddef>
 #include <functional>
-#include <map>
 #include <optional>
-#include <set>
-#include <utility>
 
 #include "spillway/units.h"
+#include "tier/node_pool.h"
 
 namespace spillway {
 
@@ -30,27 +28,31 @@ class PageAllocator {
   // not be taken.
   using CostOf = std::function<std::optional<Bytes>(const Extent&)>;
 
-  explicit PageAllocator(Bytes range) : free_(0), range_(range) { Add({0, range}); }
+  explicit PageAllocator(Bytes range);
 
   // Of the first spans that would do the one that costs least. Nothing changes.
   std::optional<Extent> Find(Bytes bytes, const CostOf& cost_of) const;
-  // Makes it a block. False: not all of it is free, and nothing changes.
+  // Makes it a block. False: not all of it is free, and nothing changes; nor
+  // does it when there is no memory (bad_alloc).
   bool Take(const Extent& extent);
-  // Makes a block free again.
+  // Makes a block free again. Needs no memory.
   void Give(const Extent& extent);
 
   Bytes free() const { return free_; }
   Bytes range() const { return range_; }
-  const std::map<Bytes, Bytes>& spans() const { return spans_; }  // Begin to end.
+  const SpanMap& spans() const { return spans_; }  // Begin to end.
 
  private:
   void Add(const Extent& span);
   void Remove(const Extent& span);
+  void Reserve();
 
-  Bytes free_;
-  Bytes range_;
-  std::map<Bytes, Bytes> spans_;
-  std::set<std::pair<Bytes, Bytes>> by_length_;  // Length and begin.
+  Bytes free_ = 0;
+  const Bytes range_;
+  NodePool nodes_;
+  std::size_t blocks_ = 0;
+  SpanMap spans_;
+  SpanSet by_length_;  // Length and begin.
 };
 
 }  // namespace spillway
