@@ -32,13 +32,14 @@ std::string_view KindOf(mode_t mode) {
 Result<std::optional<SmallFile>> SmallFile::Open(const std::string& path) {
   // A NUL would end the name early and open something else.
   if (path.empty() || path.find('\0') != std::string::npos) return Failed(path, ENOENT);
+  SmallFile file(path, -1);  // There before what it shall close.
   // Without O_NONBLOCK a FIFO nobody writes to would hold us here.
   const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
   if (fd < 0) {
     if (errno == ENOENT || errno == ENOTDIR) return std::optional<SmallFile>();
     return Failed(path, errno);
   }
-  SmallFile file(path, fd);
+  file.fd_ = fd;
   struct stat facts{};
   if (::fstat(fd, &facts) != 0) return Failed(path, errno);
   if (!S_ISREG(facts.st_mode)) {

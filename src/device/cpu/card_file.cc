@@ -48,8 +48,8 @@ int OpenFile(const std::string& path) {
 
 }  // namespace
 
-CardFile::CardFile(std::string path, Duration lock_wait, int fd)
-    : path_(std::move(path)), lock_wait_(lock_wait), fd_(fd) {}
+CardFile::CardFile(std::string path, Duration lock_wait)
+    : path_(std::move(path)), lock_wait_(lock_wait) {}
 
 CardFile::~CardFile() {
   if (block_ != nullptr) ::munmap(block_, sizeof(LedgerBlock));
@@ -66,9 +66,9 @@ Result<std::unique_ptr<CardFile>> CardFile::Open(const std::string& path, Durati
   // sit on a card that no one else can find. Such luck does not strike often.
   constexpr int kAttemptsMax = 16;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
-    const int fd = OpenFile(path);
-    if (fd < 0) return SystemError("open", path, errno);
-    std::unique_ptr<CardFile> file(new CardFile(path, lock_wait, fd));
+    std::unique_ptr<CardFile> file(new CardFile(path, lock_wait));
+    file->fd_ = OpenFile(path);
+    if (file->fd_ < 0) return SystemError("open", path, errno);
     if (Status locked = file->Lock(); !locked) return locked.error();
     const Result<bool> prepared = file->Prepare();
     file->Unlock();

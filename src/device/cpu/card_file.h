@@ -43,7 +43,7 @@ class CardFile final : public LedgerLock, public SlotLife {
   bool Alive(int slot) override;
 
  private:
-  CardFile(std::string path, Duration lock_wait, int fd);
+  CardFile(std::string path, Duration lock_wait);
 
   // Under the lock. False: the file has been replaced, begin again.
   Result<bool> Prepare();
@@ -54,7 +54,7 @@ class CardFile final : public LedgerLock, public SlotLife {
   const std::string path_;
   const Duration lock_wait_;
   LedgerBlock* block_ = nullptr;  // Constant after Open.
-  int fd_;                        // For locks alone. Constant but for CloseInChild.
+  int fd_ = -1;                   // For locks alone. Constant but for CloseInChild.
   std::mutex threads_;            // OFD locks do not keep threads of one file apart.
 };
 

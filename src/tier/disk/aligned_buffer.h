@@ -44,7 +44,9 @@ class AlignedBuffer {
 // Buffers of one size that are used again. Callable from any thread.
 class BufferPool {
  public:
-  BufferPool(Bytes bytes, std::size_t idle_max) : bytes_(bytes), idle_max_(idle_max) {}
+  BufferPool(Bytes bytes, std::size_t idle_max) : bytes_(bytes), idle_max_(idle_max) {
+    idle_.reserve(idle_max);  // Giving back needs no memory.
+  }
 
   AlignedBuffer Take() {
     {

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 #include <new>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -15,6 +16,19 @@ namespace {
 constexpr auto kPeriod = std::chrono::seconds(1);
 // What has gone may soon be followed by something else.
 constexpr auto kIdleFor = std::chrono::seconds(10);
+
+// False: there is none to be had now.
+template <typename Work>
+bool Spawn(std::thread* thread, Work&& work) {
+  try {
+    *thread = std::thread(std::forward<Work>(work));
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
 
 }  // namespace
 
@@ -37,16 +51,25 @@ void DiskStore::Loop() {
 }
 
 bool DiskStore::Settle(Duration within) {
-  if (!background_) return journal_.Flush().has_value();
+  if (!background_) return SettleNow();
   Guard guard(settle_mutex_);
   if (settle_late_) return false;
-  if (!settler_.joinable()) settler_ = std::thread([this] { SettleOnDemand(); });
+  if (!settler_.joinable() && !Spawn(&settler_, [this] { SettleOnDemand(); })) return false;
   const std::uint64_t mine = ++settle_wanted_;
   settle_wake_.notify_one();
   if (settle_changed_.wait_for(guard, within, [&] { return settled_ >= mine; }))
     return settle_good_;
   settle_late_ = true;
   return false;
+}
+
+// What can't be written now is written later, or never.
+bool DiskStore::SettleNow() {
+  try {
+    return PayOwed() && journal_.Flush().has_value();
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 void DiskStore::SettleOnDemand() {
@@ -56,12 +79,7 @@ void DiskStore::SettleOnDemand() {
     if (settle_stop_) return;
     const std::uint64_t until = settle_wanted_;
     guard.unlock();
-    bool good = false;
-    try {
-      good = journal_.Flush().has_value();  // What can't be written now is written later, or never.
-    } catch (const std::bad_alloc&) {
-      good = false;
-    }
+    const bool good = SettleNow();
     guard.lock();
     settled_ = until;
     settle_good_ = good;
@@ -123,19 +141,19 @@ void DiskStore::LookAround() {
 
 Status DiskStore::Sync() {
   const std::lock_guard syncing(sync_mutex_);
-  std::vector<std::pair<BlobId, std::uint64_t>> covered;
+  std::uint64_t round = 0;
   bool data_dirty = false;
   {
     const Guard guard(mutex_);
     if (!is_loaded_) return health_ == Health::kLoading ? Status() : Refusal();
-    covered.swap(unsynced_);
-    if (data_untrusted_) covered.clear();  // They are lost already.
+    round = round_++;
     data_dirty = std::exchange(data_dirty_, false) && !data_untrusted_;
   }
+  (void)PayOwed();
   Status status = journal_.Flush();
   // The data first: a record on stable storage tells of bytes that are there.
   if (data_dirty) {
-    if (Status synced = SyncData(std::move(covered)); !synced) return synced;
+    if (Status synced = SyncData(round); !synced) return synced;
   }
   if (journal_.needs_sync()) {
     if (Status synced = SyncJournal(); !synced) return synced;
@@ -145,37 +163,40 @@ Status DiskStore::Sync() {
   return status;
 }
 
-Status DiskStore::SyncData(std::vector<std::pair<BlobId, std::uint64_t>> covered) {
+Status DiskStore::SyncData(std::uint64_t round) {
   const int result = files_->Sync(opening_.data.get());
   ++counters_.syncs;
-  if (result == 0) return {};
+  if (result == 0) {
+    const Guard guard(mutex_);
+    synced_round_ = round;
+    return {};
+  }
   // The kernel may have dropped what it could not write, and says so once:
   // what was written since the last good sync is lost, whatever a second try
   // would say.
   ++counters_.sync_failures;
-  const Error error = SystemError(-result, "sync", data_path_);
-  Worsen(Health::kReadOnly, error.message);
-  {
-    const Guard guard(mutex_);
-    data_untrusted_ = true;
-    covered.insert(covered.end(), unsynced_.begin(), unsynced_.end());
-    unsynced_.clear();
+  LoseUnsynced();
+  Error error{Code::kUnavailable, "sync failed"};  // In so few words if there is no memory.
+  try {
+    error = SystemError(-result, "sync", data_path_);
+  } catch (const std::bad_alloc&) {
+    ++counters_.io_errors;
   }
-  Lose(covered);
+  Worsen(Health::kReadOnly, error.message);
   (void)journal_.Flush();
   (void)journal_.Sync();
   return error;
 }
 
-void DiskStore::Lose(const std::vector<std::pair<BlobId, std::uint64_t>>& blobs) {
+void DiskStore::LoseUnsynced() {
   const Guard guard(mutex_);
-  for (const auto& [id, sequence] : blobs) {
-    Entry& entry = entries_[id];
-    if (entry.state != State::kPublished || entry.place.sequence != sequence) continue;
+  data_untrusted_ = true;
+  for (Entry& entry : entries_) {
+    if (entry.state != State::kPublished || entry.round <= synced_round_) continue;
     entry.state = State::kLost;
     journal_live_ -= entry.place.bytes;
+    if (!entry.is_revoked) Forget(&entry, entry.place.sequence);
     entry.place = {};
-    journal_.QueueDelete(sequence);
   }
 }
 

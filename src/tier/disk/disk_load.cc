@@ -87,6 +87,7 @@ void DiskStore::Settle(Recovery* recovery) {
     recovery->gone.push_back(blob->place.sequence);
   }
   std::erase_if(blobs, [](const Recovery::Blob& blob) { return !blob.is_live; });
+  idle_ids_.reserve(blobs.size());  // Leaving needs no memory.
   for (const Recovery::Blob& blob : blobs) {
     entries_.push_back(
         {State::kPublished, blob.put.extent, blob.put.facts.size, blob.put.header, blob.place});

@@ -48,6 +48,12 @@ BlobStore::Health DiskStore::health() const {
   return health_;
 }
 
+bool DiskStore::needs_settling() const {
+  if (journal_.anything_queued()) return true;
+  const Guard guard(mutex_);
+  return owed_ > 0 || health_ == Health::kLoading;
+}
+
 std::string DiskStore::why() const {
   const Guard guard(mutex_);
   return why_;
@@ -144,17 +150,49 @@ void DiskStore::Revoke(BlobId id) {
   if (std::exchange(entry.is_revoked, true)) return;
   // Behind its own record, if that is still on its way.
   const std::uint64_t sequence = entry.place.bytes > 0 ? entry.place.sequence : entry.queued;
-  if (sequence != 0) Forget(sequence);
+  if (sequence != 0) Forget(&entry, sequence);
 }
 
-// Without memory it stays in the journal, and is rejected when it is read: its
-// place is somebody else's then.
-void DiskStore::Forget(std::uint64_t sequence) {
+void DiskStore::Forget(Entry* entry, std::uint64_t sequence) {
   try {
     journal_.QueueDelete(sequence);
   } catch (const std::bad_alloc&) {
-    ++counters_.io_errors;
+    entry->owed = sequence;
+    ++owed_;
   }
+}
+
+// What there was no memory to say. Until then nobody else gets those places.
+// False: there still is none.
+bool DiskStore::PayOwed() {
+  const Guard guard(mutex_);
+  for (BlobId id = 0; owed_ > 0 && id < entries_.size(); ++id) {
+    Entry& entry = entries_[id];
+    if (entry.owed == 0) continue;
+    try {
+      journal_.QueueDelete(entry.owed);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    entry.owed = 0;
+    --owed_;
+    if (entry.state != State::kGone) continue;
+    allocator_.Give(entry.extent);
+    entry = {};
+    idle_ids_.push_back(id);
+  }
+  return true;
+}
+
+// Without memory for that its place is simply free.
+bool DiskStore::Isolate(const Extent& extent) {
+  try {
+    quarantine_.push_back(extent);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  quarantined_ += extent.bytes;
+  return true;
 }
 
 void DiskStore::Leave(BlobId id, bool quarantine) {
@@ -162,25 +200,21 @@ void DiskStore::Leave(BlobId id, bool quarantine) {
   assert(id < entries_.size() && entries_[id].state != State::kFree);
   Entry& entry = entries_[id];
   if (entry.place.bytes > 0) {
-    if (!entry.is_revoked) Forget(entry.place.sequence);
+    if (!entry.is_revoked) Forget(&entry, entry.place.sequence);
     journal_live_ -= entry.place.bytes;
   }
   allocated_ -= entry.size;
-  try {
-    if (quarantine) {
-      quarantine_.push_back(entry.extent);
-      quarantined_ += entry.extent.bytes;
-    } else {
-      allocator_.Give(entry.extent);
-    }
-    while (quarantined_ > quarantine_max_) {
-      const Extent oldest = quarantine_.front();
-      quarantined_ -= oldest.bytes;
-      quarantine_.pop_front();
-      allocator_.Give(oldest);
-    }
-  } catch (const std::bad_alloc&) {
-    // That place is nobody's until the store is opened anew.
+  if (entry.owed != 0) {
+    entry.state = State::kGone;
+    entry.place = {};
+    return;
+  }
+  if (!quarantine || !Isolate(entry.extent)) allocator_.Give(entry.extent);
+  while (quarantined_ > quarantine_max_) {
+    const Extent oldest = quarantine_.front();
+    quarantined_ -= oldest.bytes;
+    quarantine_.pop_front();
+    allocator_.Give(oldest);
   }
   entry = {};
   idle_ids_.push_back(id);
@@ -193,7 +227,7 @@ void DiskStore::Recorded(std::uint32_t cookie, const Journal::Place& place) {
   entry.state = data_untrusted_ ? State::kLost : State::kPublished;
   entry.place = place;
   journal_live_ += place.bytes;
-  unsynced_.emplace_back(cookie, place.sequence);
+  entry.round = round_;
   data_dirty_ = true;
 }
 

@@ -80,9 +80,7 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   Status Read(BlobId id, const BlobFacts& expected, std::byte* to, Seal* seal,
               const std::atomic<bool>* cancelled) override;
   void StartLoading(std::function<void(std::vector<Found>, bool done)> found) override;
-  bool needs_settling() const override {
-    return journal_.anything_queued() || health() == Health::kLoading;
-  }
+  bool needs_settling() const override;
   bool Settle(Duration within) override;
   Status Sync() override;
 
@@ -96,7 +94,8 @@ class DiskStore final : public BlobStore, private Journal::Owner {
     kFree,
     kAllocated,
     kPublished,
-    kLost  // Its bytes can't be trusted: a sync has failed.
+    kLost,  // Its bytes can't be trusted: a sync has failed.
+    kGone   // It has left, but for what is owed.
   };
   struct Entry {
     State state = State::kFree;
@@ -105,6 +104,8 @@ class DiskStore final : public BlobStore, private Journal::Owner {
     Hash128 header;
     Journal::Place place;      // Of its record; no bytes: it has none.
     std::uint64_t queued = 0;  // Sequence of its record, once that is on its way to the journal.
+    std::uint64_t round = 0;   // Of syncs, in which it was written (round_).
+    std::uint64_t owed = 0;    // A record of which the journal has not been told that it has gone.
     bool is_revoked = false;   // The journal says, or will, that it has gone.
   };
   // What Open found.
@@ -148,8 +149,11 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   Error Refusal() const;  // With mutex_.
   void Worsen(Health health, const std::string& why);
   void Leave(BlobId id, bool quarantine);
-  void Forget(std::uint64_t sequence);  // With mutex_.
-  Bytes GrowableBytes() const;          // With mutex_.
+  bool Isolate(const Extent& extent);  // With mutex_.
+  // With mutex_: the journal shall know that this record's blob has gone.
+  void Forget(Entry* entry, std::uint64_t sequence);
+  bool PayOwed();
+  Bytes GrowableBytes() const;  // With mutex_.
 
   // disk_transfer.cc
   Result<Entry> EntryOf(BlobId id) const;
@@ -169,10 +173,11 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   // disk_background.cc
   void Loop();
   void SettleOnDemand();
+  bool SettleNow();
   void LookAround();
-  Status SyncData(std::vector<std::pair<BlobId, std::uint64_t>> covered);
+  Status SyncData(std::uint64_t round);
   Status SyncJournal();
-  void Lose(const std::vector<std::pair<BlobId, std::uint64_t>>& blobs);
+  void LoseUnsynced();
   bool IsTimeToGiveBack();
   void GiveBackIdle();
   void ShortenJournal();
@@ -215,8 +220,12 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   Backing backing_;
   Bytes allocated_ = 0;
   Bytes journal_live_ = 0;  // Bytes of records that still tell of something.
-  std::vector<std::pair<BlobId, std::uint64_t>> unsynced_;  // Blobs and their sequences.
+  // Blobs recorded since a sync of the data began are of a later round than
+  // those it makes safe.
+  std::uint64_t round_ = 1;
+  std::uint64_t synced_round_ = 0;
   bool data_dirty_ = true;         // Whoever wrote before us may not have synced.
+  std::size_t owed_ = 0;           // Entries that owe the journal something.
   bool data_untrusted_ = false;    // A sync of the data file has failed.
   std::deque<Extent> quarantine_;  // Oldest first.
   Bytes quarantined_ = 0;

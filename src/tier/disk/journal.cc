@@ -24,6 +24,15 @@ void Answer(std::optional<Status>* answer, const Status& status) {
   }
 }
 
+// The system's words, if there is memory for them.
+void Say(int result, std::string_view doing, const std::string& path, std::string* why) {
+  try {
+    *why = SystemError(-result, doing, path).message;
+  } catch (const std::bad_alloc&) {
+    *why = "no memory";
+  }
+}
+
 // What fills up the page in which `at` lies.
 std::vector<std::byte> PaddingAt(Bytes at, std::uint64_t seed) {
   const Bytes rest = PagesUp(at) - at;
@@ -234,14 +243,17 @@ Journal::Rewritten Journal::Replace(const JournalHeader& header, std::vector<Pla
   const std::string path = PathOf(header.epoch);
   const std::string beside = path + ".new";
   const auto fail = [&](int result, std::string_view doing) {
-    *why = SystemError(-result, doing, beside).message;
+    Say(result, doing, beside, why);
     files_->Remove(beside);
     return Rewritten::kNot;
   };
   files_->Remove(beside);  // Of one who did not get further.
   const int opened = files_->Open(beside, {.create = true}, nullptr);
   if (opened < 0) return fail(opened, "create");
-  OpenFile file(files_, opened);
+  // All that needs memory comes before the new one is in its place.
+  OpenFile created(files_, opened);
+  const auto file = std::make_shared<OpenFile>(std::move(created));
+  const std::string old = number_ == 0 ? "" : PathOf(number_);
   Bytes end = 0;
   if (const int result = WriteNew(opened, header, places, &end); result != 0) {
     return fail(result, "write");
@@ -249,10 +261,9 @@ Journal::Rewritten Journal::Replace(const JournalHeader& header, std::vector<Pla
   if (const int result = files_->Sync(opened); result != 0) return fail(result, "sync");
   if (const int result = files_->Rename(beside, path); result != 0) return fail(result, "rename");
   const int in_place = files_->SyncDirectory(directory_);
-  const std::string old = number_ == 0 ? "" : PathOf(number_);
   {
     const Lock lock(mutex_);
-    file_ = std::make_shared<OpenFile>(std::move(file));
+    file_ = file;
     number_ = header.epoch;
     header_ = header;
     next_sequence_ = std::max(next_sequence_, header.first_sequence);
@@ -262,7 +273,7 @@ Journal::Rewritten Journal::Replace(const JournalHeader& header, std::vector<Pla
     broken_ = false;
   }
   if (in_place != 0) {
-    *why = SystemError(-in_place, "sync", directory_).message;
+    Say(in_place, "sync", directory_, why);
     return Rewritten::kUntrusted;
   }
   if (!old.empty()) files_->Remove(old);  // Left behind it is only older.

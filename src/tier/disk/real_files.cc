@@ -54,17 +54,16 @@ class SystemFiles final : public Files {
     return Answer(::mkdir(path.c_str(), 0700));
   }
   int List(const std::string& path, std::vector<std::string>* names) override {
-    DIR* dir = ::opendir(path.c_str());
+    const auto close = [](DIR* dir) { ::closedir(dir); };
+    const std::unique_ptr<DIR, decltype(close)> dir(::opendir(path.c_str()), close);
     if (dir == nullptr) return -errno;
     errno = 0;
-    while (const dirent* entry = ::readdir(dir)) {
+    while (const dirent* entry = ::readdir(dir.get())) {
       const std::string name = entry->d_name;
       if (name != "." && name != "..") names->push_back(name);
       errno = 0;
     }
-    const int result = -errno;
-    ::closedir(dir);
-    return result;
+    return -errno;
   }
   int FreeSpace(const std::string& path, SpaceFacts* space) override {
     struct statvfs is{};

@@ -17,7 +17,7 @@ inline bool IsFull(int error) { return error == ENOSPC || error == EDQUOT || err
 
 // `error` is an errno, positive.
 inline Error SystemError(int error, std::string_view doing, std::string_view path) {
-  return {IsFull(error) ? Code::kNoMemory : Code::kUnavailable,
+  return {IsFull(error) || error == ENOMEM ? Code::kNoMemory : Code::kUnavailable,
           fmt::format("disk: cannot {} {}: {}", doing, path, std::strerror(error))};
 }
 

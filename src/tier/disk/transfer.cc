@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace spillway {
@@ -26,13 +28,21 @@ bool Transfer::Next(Io* io) {
     is_cancelled_ = true;
     return false;
   }
-  const std::uint64_t tag = write_ ? (next_ + 1) % (pieces + 1) : next_;
-  ++next_;
-  *io = {file_, extent_.at, header_.data(), header_.size(), write_, tag};
-  if (tag == 0) {
-    Heading();
-    return true;
+  // What is in flight uses our buffers: without memory for the next piece we
+  // can only stop and wait for those.
+  try {
+    Describe(write_ ? (next_ + 1) % (pieces + 1) : next_, io);
+  } catch (const std::bad_alloc&) {
+    error_ = ENOMEM;
+    return false;
   }
+  ++next_;
+  return true;
+}
+
+void Transfer::Describe(std::uint64_t tag, Io* io) {
+  *io = {file_, extent_.at, header_.data(), header_.size(), write_, tag};
+  if (tag == 0) return Heading();
 
   const Bytes at = (io->tag - 1) * Seal::kPieceBytes;
   const Bytes bytes = std::min(Seal::kPieceBytes, size_ - at);
@@ -40,13 +50,11 @@ bool Transfer::Next(Io* io) {
   io->bytes = PagesUp(bytes);
   io->data = Direct(at, bytes, io->bytes);
   if (io->data == nullptr) {
-    AlignedBuffer buffer = buffers_->Take();
-    io->data = buffer.data();
+    borrowed_.push_back({io->tag, buffers_->Take()});
+    io->data = borrowed_.back().buffer.data();
     if (write_) Fill(at, bytes, {io->data, io->bytes});
-    borrowed_.push_back({io->tag, std::move(buffer)});
   }
   if (write_) Leaving(tag - 1, io->data, bytes);
-  return true;
 }
 
 void Transfer::Done(const Io& io, std::int64_t result) {

@@ -48,6 +48,7 @@ class Transfer : public IoFeed {
                        std::span<const std::byte> padded) = 0;
 
  private:
+  void Describe(std::uint64_t tag, Io* io);
   struct Borrowed {
     std::uint64_t tag;
     AlignedBuffer buffer;
