@@ -9,7 +9,7 @@ class LruOrder final : public Order {
  public:
   explicit LruOrder(Ranking* idle) : idle_(idle) {}
   std::string_view name(Level) const override { return "lru"; }
-  void Entered(EntryId, const Facts&) override {}
+  bool Entered(EntryId, const Facts&) override { return true; }
   void Left(EntryId) override {}
   std::optional<EntryId> Next(Level) override { return idle_->Next(); }
   std::int64_t KeyFor(Level, const Facts& facts) const override { return KeyByLastUse(facts); }
@@ -24,7 +24,7 @@ class DocumentedOrder final : public Order {
   explicit DocumentedOrder(const Ranked& ranked)
       : idle_(ranked.idle), heavy_(KeyByWeight, ranked.reader, ranked.mark) {}
   std::string_view name(Level level) const override { return ByWeight(level) ? "heavy" : "lru"; }
-  void Entered(EntryId id, const Facts& facts) override { heavy_.Enter(id, facts); }
+  bool Entered(EntryId id, const Facts& facts) override { return heavy_.Enter(id, facts); }
   void Left(EntryId id) override { heavy_.Left(id); }
   std::optional<EntryId> Next(Level level) override {
     return ByWeight(level) ? heavy_.Next() : idle_->Next();
@@ -43,7 +43,7 @@ class HybridOrder final : public Order {
  public:
   explicit HybridOrder(const Ranked& ranked) : ranking_(KeyByHybrid, ranked.reader, ranked.mark) {}
   std::string_view name(Level) const override { return "hybrid"; }
-  void Entered(EntryId id, const Facts& facts) override { ranking_.Enter(id, facts); }
+  bool Entered(EntryId id, const Facts& facts) override { return ranking_.Enter(id, facts); }
   void Left(EntryId id) override { ranking_.Left(id); }
   std::optional<EntryId> Next(Level) override { return ranking_.Next(); }
   std::int64_t KeyFor(Level, const Facts& facts) const override { return KeyByHybrid(facts); }

@@ -23,7 +23,8 @@ class Order {
 
   // A leaf that may leave from now on: new, put back, or a parent whose last
   // child has left. Harmless if it is known already.
-  virtual void Entered(EntryId id, const Facts& facts) = 0;
+  // False: there was no memory to note all of it.
+  virtual bool Entered(EntryId id, const Facts& facts) = 0;
   virtual void Left(EntryId id) = 0;
 
   // Takes out the leaf that leaves first at this level. Cost grows with what

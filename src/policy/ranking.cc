@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <new>
 
 #include "base/mutant.h"
 
@@ -42,17 +43,22 @@ RankMarks* Ranking::Marked(EntryId id) const {
   return marks != nullptr && (*marks & mark_) != 0 ? marks : nullptr;
 }
 
-void Ranking::Enter(EntryId id, const Facts& facts) {
+bool Ranking::Enter(EntryId id, const Facts& facts) {
   RankMarks* const marks = reader_->Marks(id);
-  if (marks == nullptr || (*marks & mark_) != 0) return;
-  *marks |= mark_;
+  if (marks == nullptr || (*marks & mark_) != 0) return true;
   std::uint64_t place = facts.place;
   if (MutantOn(Mutant::kOrderByAddress)) {
     // A counter that lives longer than the cache: differs between two runs.
     static std::uint64_t never_reset = 0;
     place ^= (++never_reset * 0x9e3779b97f4a7c15ULL) >> 60;
   }
-  Put({key_of_(facts), place, id});
+  try {
+    Put({key_of_(facts), place, id});
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  *marks |= mark_;
+  return true;
 }
 
 void Ranking::Left(EntryId id) {
@@ -60,10 +66,23 @@ void Ranking::Left(EntryId id) {
   if (marks == nullptr) return;
   Unmark(marks);
   // Throwing them away looks at each node once: paid for by as many departures.
-  if (++leftovers_ > nodes_ / 2 + 64) DropLeftovers();
+  if (++leftovers_ <= nodes_ / 2 + 64) return;
+  try {
+    DropLeftovers();
+  } catch (const std::bad_alloc&) {
+    leftovers_ = 0;  // As many again may gather until the next try.
+  }
 }
 
 std::optional<EntryId> Ranking::Next(std::int64_t bound) {
+  try {
+    return FindNext(bound);
+  } catch (const std::bad_alloc&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<EntryId> Ranking::FindNext(std::int64_t bound) {
   for (;;) {
     if (front_.empty()) {
       const bool look_farther = depth_ > 1 && nearest().nodes.empty();
@@ -92,34 +111,43 @@ std::optional<EntryId> Ranking::Next(std::int64_t bound) {
       Unmark(marks);
       return top.id;
     }
-    Put({key, top.place, top.id});
+    try {
+      Put({key, top.place, top.id});
+    } catch (const std::bad_alloc&) {
+      front_.push_back(top);  // Where it has just been: that needs no memory.
+      ++nodes_;
+      throw;
+    }
   }
 }
 
 void Ranking::Put(const Node& node) {
+  std::size_t band = 0;
+  while (band < depth_ && !Before(bands_[band].floor, node)) ++band;
+  band < depth_ ? bands_[band].Add(node) : PutInFront(node);
   ++nodes_;
-  for (std::size_t i = 0; i < depth_; ++i) {
-    if (Before(bands_[i].floor, node)) return bands_[i].Add(node);
-  }
-  PutInFront(node);
 }
 
 void Ranking::PutInFront(const Node& node) {
   const auto after = [](const Node& a, const Node& b) { return Before(b, a); };
+  if (front_.size() >= 2 * kFrontMost) {
+    // The farther half joins the nearest band.
+    const auto half = front_.begin() + kFrontMost;
+    Band& band = nearest();
+    band.nodes.insert(band.nodes.end(), front_.begin(), half);
+    band.least = std::min(band.least, (half - 1)->key);
+    band.floor = *half;
+    front_.erase(front_.begin(), half);
+    if (Before(band.floor, node)) return band.Add(node);
+  }
   front_.insert(std::upper_bound(front_.begin(), front_.end(), node, after), node);
-  if (front_.size() <= 2 * kFrontMost) return;
-  // The farther half joins the nearest band.
-  const auto half = front_.begin() + kFrontMost;
-  for (auto it = front_.begin(); it != half; ++it) nearest().Add(*it);
-  nearest().floor = *half;
-  front_.erase(front_.begin(), half);
 }
 
 // --- bands ---
 
 void Ranking::Band::Add(const Node& node) {
-  least = std::min(least, node.key);
   nodes.push_back(node);
+  least = std::min(least, node.key);
 }
 
 void Ranking::Band::Clear() {
@@ -153,19 +181,15 @@ void Ranking::CutNearest() {
   const bool anew = from.nodes.size() >= kRefreshLeast && MostOfSampleUsed();
   const auto at_cut = sample_.begin() + static_cast<std::ptrdiff_t>(sample_.size() / kCutShare);
   std::nth_element(sample_.begin(), at_cut, sample_.end(), Before);
-  from.floor = *at_cut;
-  from.least = kNoBound;
   cut.Clear();
   cut.floor = kBeforeAll;
-  cut.nodes.reserve(from.nodes.size() / kCutShare * 2);
-  anew ? CutAnew(&from, &cut) : CutAsKnown(&from, &cut);
+  anew ? CutAnew(*at_cut, &from, &cut) : CutAsKnown(*at_cut, &from, &cut);
   ++depth_;
   // Those that count differ from one another; leftovers may all be alike.
   if (from.nodes.empty()) DropLeftovers();
 }
 
-void Ranking::CutAsKnown(Band* from, Band* cut) {
-  const Node floor = from->floor;
+void Ranking::CutAsKnown(const Node& floor, Band* from, Band* cut) {
   Node* const nodes = from->nodes.data();
   std::size_t count = from->nodes.size();
   std::int64_t least = kNoBound;
@@ -175,28 +199,40 @@ void Ranking::CutAsKnown(Band* from, Band* cut) {
       least = std::min(least, node.key);
       ++at;
     } else {
-      cut->Add(node);
-      nodes[at] = nodes[--count];  // Few are written.
+      std::swap(nodes[at], nodes[--count]);  // Few are written.
     }
   }
+  // So far they have only changed places.
+  const auto first = from->nodes.begin() + static_cast<std::ptrdiff_t>(count);
+  cut->nodes.assign(first, from->nodes.end());
+  for (const Node& node : cut->nodes) cut->least = std::min(cut->least, node.key);
   from->nodes.resize(count);
   from->least = least;
+  from->floor = floor;
 }
 
-void Ranking::CutAnew(Band* from, Band* cut) {
-  const Node floor = from->floor;
+void Ranking::CutAnew(const Node& floor, Band* from, Band* cut) {
   const std::size_t before = from->nodes.size();
+  cut->nodes.reserve(before);  // Address space, mostly: Add needs no memory then.
+  from->floor = floor;
+  from->least = kNoBound;
   // Keys only grow: who leaves this band goes to one farther.
   const Node* const ceiling = depth_ > 1 ? &bands_[depth_ - 2].floor : nullptr;
   std::size_t kept = 0;
   std::size_t gone = 0;  // Nodes that are in neither band any more.
   ReadAll(from->nodes, [&](const Node& was, const Facts& facts, RankMarks* marks) {
     if (facts.children > 0) return Unmark(marks);
-    const Node node{key_of_(facts), was.place, was.id};
+    Node node{key_of_(facts), was.place, was.id};
     if (ceiling != nullptr && Before(*ceiling, node)) {
-      ++gone;
-      Put(node);
-    } else if (Before(floor, node)) {
+      try {
+        Put(node);
+        ++gone;
+        return;
+      } catch (const std::bad_alloc&) {
+        node = was;  // As good as if it had not been looked at.
+      }
+    }
+    if (Before(floor, node)) {
       from->least = std::min(from->least, node.key);
       from->nodes[kept++] = node;
     } else {
@@ -249,6 +285,7 @@ void Ranking::ReadAll(const std::vector<Node>& nodes, Each&& each) const {
 
 void Ranking::PutAllFar() {
   Band& far = bands_.front();
+  far.nodes.reserve(nodes_);
   for (; depth_ > 1; --depth_) {
     far.nodes.insert(far.nodes.end(), nearest().nodes.begin(), nearest().nodes.end());
     nearest().Clear();

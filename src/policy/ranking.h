@@ -19,7 +19,9 @@
 //   3. Floors fall from band to band. Every node in a band is after its floor
 //      and, but for the first band, not after the floor of the band before;
 //      no node of the front is after the last floor.
-//   4. Nodes of entries that left or have children stay until somebody meets
+//   4. No call throws. Without memory an entry may not be queued (Enter), or
+//      nobody may be found (Next): then that is so until somebody asks again.
+//   5. Nodes of entries that left or have children stay until somebody meets
 //      them or half of all nodes are such leftovers; then they are thrown away.
 #pragma once
 
@@ -42,8 +44,9 @@ class Ranking {
   Ranking(KeyOf key_of, const FactReader* reader, RankMark mark)
       : key_of_(key_of), reader_(reader), mark_(mark), bands_(1) {}
 
-  // Queues a leaf; nothing happens if it is queued already.
-  void Enter(EntryId id, const Facts& facts);
+  // Queues a leaf; nothing happens if it is queued already. False: there was no
+  // memory for that.
+  bool Enter(EntryId id, const Facts& facts);
   // `id` is about to go. Cheap: its node is thrown away later.
   void Left(EntryId id);
 
@@ -74,6 +77,9 @@ class Ranking {
   // Its marks, if it has this ranking's; else null.
   RankMarks* Marked(EntryId id) const;
   void Unmark(RankMarks* marks) const { *marks &= static_cast<RankMarks>(~mark_); }
+  std::optional<EntryId> FindNext(std::int64_t bound);
+  // These throw bad_alloc, and then all is as it was; but BringNear may have cut
+  // some bands.
   void Put(const Node& node);
   void PutInFront(const Node& node);
 
@@ -81,9 +87,9 @@ class Ranking {
   void BringNear();
   // The nearest eighth of the nearest band becomes a band of its own.
   void CutNearest();
-  // By the keys as they were put down, or read anew.
-  void CutAsKnown(Band* from, Band* cut);
-  void CutAnew(Band* from, Band* cut);
+  // What is not after `floor`, by the keys as they were put down, or read anew.
+  void CutAsKnown(const Node& floor, Band* from, Band* cut);
+  void CutAnew(const Node& floor, Band* from, Band* cut);
   void TakeSample();  // Of the nearest band.
   // If so, the sample has true keys from now on.
   bool MostOfSampleUsed();
