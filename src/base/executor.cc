@@ -1,5 +1,8 @@
 #include "base/executor.h"
 
+#include <new>
+#include <system_error>
+
 namespace spillway {
 
 ThreadExecutor::~ThreadExecutor() {
@@ -9,6 +12,18 @@ ThreadExecutor::~ThreadExecutor() {
   }
   wake_.notify_one();
   if (thread_.joinable()) thread_.join();
+}
+
+bool ThreadExecutor::IsReady() {
+  const std::lock_guard lock(mutex_);
+  try {
+    if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 void ThreadExecutor::Run(Strand::Task* task) {

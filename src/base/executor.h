@@ -13,13 +13,18 @@ namespace spillway {
 class Executor {
  public:
   virtual ~Executor() = default;
+  // Before Run, as often as one likes: what it needs for that. False: there is
+  // none to be had now.
+  virtual bool IsReady() { return true; }
   virtual void Run(Strand::Task* task) = 0;
 };
 
-// One thread, started with the first task, joined (all tasks done) at the end.
+// One thread, started when it is first asked for, joined (all tasks done) at
+// the end.
 class ThreadExecutor final : public Executor {
  public:
   ~ThreadExecutor() override;
+  bool IsReady() override;
   void Run(Strand::Task* task) override;
 
  private:

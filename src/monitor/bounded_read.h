@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -16,28 +17,37 @@
 namespace spillway {
 
 // What `work` returns; empty: it has not returned within `within`, or no thread
-// could be had. Whatever `work` refers to must live as long as it may run.
+// or no memory could be had. Whatever `work` refers to must live as long as it may run.
 template <typename Work>
 auto RunBounded(Duration within, Work work) -> std::optional<decltype(work())> {
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
     std::optional<decltype(work())> value;
+    bool ended = false;
   };
   const auto shared = std::make_shared<Shared>();
   try {
     std::thread([shared, work = std::move(work)]() mutable {
-      auto value = work();
+      std::optional<decltype(work())> value;
+      try {
+        value.emplace(work());
+      } catch (const std::bad_alloc&) {
+        value.reset();
+      }
       const std::lock_guard lock(shared->mutex);
-      shared->value.emplace(std::move(value));
+      shared->value = std::move(value);
+      shared->ended = true;
       shared->changed.notify_all();
     }).detach();
   } catch (const std::system_error&) {
     return std::nullopt;
+  } catch (const std::bad_alloc&) {
+    return std::nullopt;
   }
   std::unique_lock lock(shared->mutex);
   // Real world: only time tells that a call does not return.
-  shared->changed.wait_for(lock, within, [&] { return shared->value.has_value(); });
+  shared->changed.wait_for(lock, within, [&] { return shared->ended; });
   return std::move(shared->value);
 }
 

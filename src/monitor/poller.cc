@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <list>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -55,18 +56,17 @@ class Poller::State : public std::enable_shared_from_this<State> {
   };
   using Entry = std::shared_ptr<Watched>;
 
-  Entry Add(std::shared_ptr<PressureSource> source, const Settings& settings, Client* client) {
-    auto watched = std::make_shared<Watched>(std::move(source), settings, client);
+  void Add(const Entry& watched) {
     const std::lock_guard lock(mutex_);
     watched->due = Now();
     watched_.push_back(watched);
     EnsureThreads();
+    if (!worker_ && !watchdog_) throw std::bad_alloc();  // Nobody would ever look.
     if (watched->source->wake_fd() >= 0) {
       // Without a thread to be had it is read at its pace.
       Spawn("spillway-wake", [watched](State& state) { state.Listen(watched); });
     }
     changed_.notify_all();
-    return watched;
   }
 
   void Remove(const Entry& watched) {
@@ -97,6 +97,8 @@ class Poller::State : public std::enable_shared_from_this<State> {
       return true;
     } catch (const std::system_error&) {
       return false;  // No thread to be had now: the watchdog tries again.
+    } catch (const std::bad_alloc&) {
+      return false;
     }
   }
 
@@ -147,7 +149,7 @@ class Poller::State : public std::enable_shared_from_this<State> {
     watched.reading = true;
     watched.began = Now();
     lock.unlock();
-    const Result<Reading> reading = watched.source->Read();
+    const Result<Reading> reading = Read(*watched.source);
     lock.lock();
     watched.reading = false;
     watched.account.hung = false;
@@ -164,6 +166,14 @@ class Poller::State : public std::enable_shared_from_this<State> {
     Tell(lock, watched, [&] { return watched.client->OnReading(reading); });
   }
 
+  static Result<Reading> Read(PressureSource& source) {
+    try {
+      return source.Read();
+    } catch (const std::bad_alloc&) {
+      return Error{Code::kNoMemory, "no memory"};
+    }
+  }
+
   static void Note(Watched& watched, const Result<Reading>& reading, TimePoint now) {
     Account& account = watched.account;
     ++account.reads;
@@ -171,7 +181,11 @@ class Poller::State : public std::enable_shared_from_this<State> {
       account.last_error.clear();
     } else {
       ++account.failures;
-      account.last_error = reading.error().message;
+      try {
+        account.last_error = reading.error().message;
+      } catch (const std::bad_alloc&) {
+        account.last_error = "no memory";
+      }
     }
     const std::optional<double> pressure =
         reading ? std::optional(reading->pressure()) : std::nullopt;
@@ -250,10 +264,14 @@ class Poller::State : public std::enable_shared_from_this<State> {
   }
 
   void TellLate(Lock& lock, Watched& watched) {
-    const Result<Reading> none =
-        Error{Code::kDeadline,
-              fmt::format("{}: no answer for {}; the call is still out", watched.source->name(),
-                          FormatDuration(watched.settings.deadline))};
+    Result<Reading> none = Error{Code::kDeadline, "no answer"};  // Needs no memory.
+    try {
+      none = Error{Code::kDeadline,
+                   fmt::format("{}: no answer for {}; the call is still out",
+                               watched.source->name(), FormatDuration(watched.settings.deadline))};
+    } catch (const std::bad_alloc&) {
+      ++watched.account.failures;
+    }
     Note(watched, none, Now());
     Tell(lock, watched, [&] {
       Client::Next next = watched.client->OnReading(none);
@@ -275,6 +293,8 @@ class Poller::WatchImpl final : public Watch {
  public:
   WatchImpl(std::shared_ptr<State> state, State::Entry watched)
       : state_(std::move(state)), watched_(std::move(watched)) {}
+  // Both know of one another before anything can fail halfway.
+  void Begin() { state_->Add(watched_); }
   ~WatchImpl() override { state_->Remove(watched_); }
   Account account() const override { return state_->AccountOf(*watched_); }
 
@@ -295,8 +315,10 @@ Poller& Poller::Shared() {
 
 std::unique_ptr<Poller::Watch> Poller::Add(std::shared_ptr<PressureSource> source,
                                            const Settings& settings, Client* client) {
-  State::Entry watched = state_->Add(std::move(source), settings, client);
-  return std::make_unique<WatchImpl>(state_, std::move(watched));
+  auto watch = std::make_unique<WatchImpl>(
+      state_, std::make_shared<State::Watched>(std::move(source), settings, client));
+  watch->Begin();
+  return watch;
 }
 
 }  // namespace spillway
