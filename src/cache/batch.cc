@@ -22,8 +22,15 @@ void Batch::Guarded(Item* item, Work&& work) {
 
 void Batch::Submit(std::shared_ptr<Core> core, Operation* operations, std::size_t count,
                    Duration within, Completion done) {
-  auto whole = std::unique_ptr<Batch>(new Batch(std::move(core), count, within, std::move(done)));
-  for (std::size_t i = 0; i < count; ++i) whole->items_.push_back(std::make_unique<Item>());
+  std::unique_ptr<Batch> whole = Make(std::move(core), count, within);
+  if (whole == nullptr) {
+    for (std::size_t i = 0; i < count; ++i) {
+      operations[i].status = Error{Code::kNoMemory, "no memory"};
+      operations[i].found = false;
+    }
+    return done.Run();
+  }
+  whole->done_ = std::move(done);
   whole->core_->BatchBegins();
   Batch* const batch = whole.release();  // Ends in EndOne.
   for (std::size_t i = 0; i < count; ++i) {
@@ -35,11 +42,20 @@ void Batch::Submit(std::shared_ptr<Core> core, Operation* operations, std::size_
   batch->EndOne();
 }
 
-Batch::Batch(std::shared_ptr<Core> core, std::size_t count, Duration within, Completion done)
-    : core_(std::move(core)),
-      deadline_(Later(core_->clock().Now(), within)),
-      done_(std::move(done)),
-      open_(count + 1) {
+// Null: there is no memory, or no thread, for all that it will need.
+std::unique_ptr<Batch> Batch::Make(std::shared_ptr<Core> core, std::size_t count, Duration within) {
+  if (!core->executor().IsReady()) return nullptr;
+  try {
+    std::unique_ptr<Batch> made(new Batch(std::move(core), count, within));
+    for (std::size_t i = 0; i < count; ++i) made->items_.push_back(std::make_unique<Item>());
+    return made;
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+Batch::Batch(std::shared_ptr<Core> core, std::size_t count, Duration within)
+    : core_(std::move(core)), deadline_(Later(core_->clock().Now(), within)), open_(count + 1) {
   items_.reserve(count);
 }
 
@@ -114,7 +130,7 @@ void Batch::Fetch(Strand::Task* task) {
   item->Waiter::key = item->operation->key;
   item->Waiter::deadline = std::min(item->batch->deadline_, Later(now, item->operation->get.wait));
   item->Waiter::done = &Batch::Fetched;
-  Guarded(item, [&] { core.engine().Fetch(item, now); });
+  core.engine().Fetch(item, now);
 }
 
 void Batch::Fetched(Waiter* waiter, Slot* leased, Status status) {
@@ -132,7 +148,7 @@ void Batch::Fetched(Waiter* waiter, Slot* leased, Status status) {
 
 void Batch::CopyOut(Strand::Task* task) {
   auto* item = static_cast<Item*>(task);
-  item->batch->FinishGet(item);
+  Guarded(item, [&] { item->batch->FinishGet(item); });
 }
 
 void Batch::FinishGet(Item* item) {
@@ -150,8 +166,14 @@ void Batch::FinishGet(Item* item) {
 // --- sets ---
 
 void Batch::TooLate(Item* item, std::string_view before) {
-  Finish(item, Error{Code::kDeadline, fmt::format("set '{}': the time allowed ran out before it {}",
-                                                  Printable(item->entry.key), before)});
+  Status late;
+  try {
+    late = Error{Code::kDeadline, fmt::format("set '{}': the time allowed ran out before it {}",
+                                              Printable(item->entry.key), before)};
+  } catch (const std::bad_alloc&) {
+    late = Error{Code::kDeadline, "too late"};
+  }
+  Finish(item, std::move(late));
 }
 
 void Batch::Admit(Strand::Task* task) {
@@ -172,9 +194,20 @@ void Batch::Admit(Strand::Task* task) {
     item->Parked::retry = &Batch::Retry;
     return core.engine().Park(item);
   }
-  if (!slot) return batch->Finish(item, slot.error());
+  if (!slot) return batch->FinishAdmit(item, slot.error());
   item->slot = *slot;
   batch->Admitted(item);
+}
+
+// Whatever becomes of the words, it ends.
+void Batch::FinishAdmit(Item* item, const Error& error) {
+  Status status;
+  try {
+    status = error;
+  } catch (const std::bad_alloc&) {
+    status = Error{error.code, "no memory"};
+  }
+  Finish(item, std::move(status));
 }
 
 bool Batch::Retry(Engine::Parked* parked, bool expired) {
@@ -182,7 +215,7 @@ bool Batch::Retry(Engine::Parked* parked, bool expired) {
   Batch* const batch = item->batch;
   Core& core = *batch->core_;
   if (expired) {
-    Guarded(item, [&] { batch->TooLate(item, "was admitted"); });
+    batch->TooLate(item, "was admitted");
     return true;
   }
   bool soon = false;
@@ -194,7 +227,7 @@ bool Batch::Retry(Engine::Parked* parked, bool expired) {
   }
   if (soon) return false;
   if (!slot) {
-    batch->Finish(item, slot.error());
+    batch->FinishAdmit(item, slot.error());
     return true;
   }
   item->slot = *slot;
@@ -214,7 +247,8 @@ void Batch::Copy(Strand::Task* task) {
   Core& core = *item->batch->core_;
   const Source& source = item->operation->source;
   const bool torn = MutantOn(Mutant::kTornCopy) && source.fragments().size() > 1;
-  Status filled = core.Fill(item->slot, torn ? Source({source.fragments().front()}) : source);
+  Status filled = torn ? core.Fill(item->slot, Source({source.fragments().front()}))
+                       : core.Fill(item->slot, source);
   if (!filled) return item->batch->Finish(item, std::move(filled));
   item->run = &Batch::Commit;
   core.strand().Post(item);
@@ -229,7 +263,11 @@ void Batch::Commit(Strand::Task* task) {
     item->late = true;
     return batch->FinishWrite(item);
   }
-  core.engine().Commit(item->slot, core.clock().Now());
+  try {
+    core.engine().Commit(item->slot, core.clock().Now());
+  } catch (const std::bad_alloc&) {
+    return batch->Finish(item, Error{Code::kNoMemory, "no memory"});
+  }
   batch->FinishWrite(item);
 }
 
@@ -274,7 +312,7 @@ void Batch::EndOne() {
   Core& core = *core_;
   {
     const std::unique_ptr<Batch> last(this);
-    done_.Run();
+    done_->Run();
   }
   core.BatchEnds();
 }

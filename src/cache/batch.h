@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/strand.h"
@@ -30,7 +31,9 @@ class Batch {
     std::atomic<Step> step{Step::kSubmitted};
   };
 
-  Batch(std::shared_ptr<Core> core, std::size_t count, Duration within, Completion done);
+  static std::unique_ptr<Batch> Make(std::shared_ptr<Core> core, std::size_t count,
+                                     Duration within);
+  Batch(std::shared_ptr<Core> core, std::size_t count, Duration within);
   void Begin(Operation* operation, Item* item);
   void BeginSet(Item* item);
   void BeginGet(Item* item);
@@ -41,6 +44,7 @@ class Batch {
   static void Admit(Strand::Task* task);
   static bool Retry(Engine::Parked* parked, bool expired);
   void Admitted(Item* item);
+  void FinishAdmit(Item* item, const Error& error);
   void TooLate(Item* item, std::string_view before);
   static void Copy(Strand::Task* task);
   static void Commit(Strand::Task* task);
@@ -57,7 +61,7 @@ class Batch {
 
   const std::shared_ptr<Core> core_;
   const TimePoint deadline_;
-  const Completion done_;
+  std::optional<Completion> done_;  // Submit gives it.
   std::vector<std::unique_ptr<Item>> items_;
   std::atomic<std::size_t> open_;  // Items not finished, and the submitter.
 };

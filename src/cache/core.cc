@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <functional>
 #include <new>
+#include <system_error>
 #include <thread>
 
 #include <fmt/format.h>
@@ -45,6 +46,7 @@ Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
     };
   }
   if (!parts.strand) parts.strand = std::make_unique<CombiningStrand>();
+  if (!parts.executor) parts.executor = std::make_unique<ThreadExecutor>();
   auto self = std::make_shared<std::weak_ptr<Core>>();
   const TierMask mask = parts.tiers.mask();
   const bool single = (mask & (mask - 1)) == 0;
@@ -71,7 +73,8 @@ Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
   return core;
 }
 
-Core::Core(const Options& options, Parts parts, std::unique_ptr<Engine> engine)
+// If it fails, the engine stays with Open, and goes before the devices under it.
+Core::Core(const Options& options, Parts&& parts, std::unique_ptr<Engine>&& engine)
     : options_(options),
       clock_(options.clock ? options.clock : SystemClock()),
       device_(std::move(parts.device)),
@@ -79,7 +82,7 @@ Core::Core(const Options& options, Parts parts, std::unique_ptr<Engine> engine)
       host_(std::move(parts.host)),
       total_(parts.total),
       strand_(std::move(parts.strand)),
-      executor_(parts.executor ? std::move(parts.executor) : std::make_unique<ThreadExecutor>()),
+      executor_(std::move(parts.executor)),
       mover_(std::move(parts.mover)),
       engine_(std::move(engine)),
       index_(engine_->store().index()) {
@@ -92,10 +95,19 @@ Core::Core(const Options& options, Parts parts, std::unique_ptr<Engine> engine)
   }
 }
 
+// Some of what lies on disk, on its way to the engine.
+struct Core::FoundBatch : Strand::Task {
+  std::shared_ptr<Core> core;   // Until it has come to the strand.
+  FoundBatch* after = nullptr;  // While it waits there.
+  std::vector<BlobStore::Found> found;
+  bool done = false;
+};
+
 // Movers end before what they carry between.
 Core::~Core() {
   giver_.reset();
   mover_.reset();
+  while (found_first_ != nullptr) delete std::exchange(found_first_, found_first_->after);
 }
 
 void Core::Close() {
@@ -141,33 +153,36 @@ void Core::WaitForMoves() {
 void Core::StartLoading() {
   loading_.store(true, std::memory_order_relaxed);
   engine_->Loading();
-  struct Batch : Strand::Task {
-    std::shared_ptr<Core> core;
-    std::vector<BlobStore::Found> found;
-    bool done = false;
-  };
-  // The store's thread must not be what keeps us: it is ours.
-  const std::weak_ptr<Core> weak = weak_from_this();
-  engine_->store().disk()->StartLoading([weak](std::vector<BlobStore::Found> found, bool done) {
+  // The store's thread must not be what keeps us: it is ours. The end is made
+  // beforehand: everybody waits for it, memory or not.
+  const auto last = std::make_shared<std::unique_ptr<FoundBatch>>(std::make_unique<FoundBatch>());
+  engine_->store().disk()->StartLoading([weak = weak_from_this(), last](
+                                            std::vector<BlobStore::Found> found, bool done) {
     const std::shared_ptr<Core> core = weak.lock();
     if (core == nullptr) return;
-    auto* const batch = new Batch();
+    auto batch = done ? std::move(*last) : std::make_unique<FoundBatch>();
     batch->core = core;
     batch->found = std::move(found);
     batch->done = done;
     batch->run = [](Strand::Task* task) {
-      const std::unique_ptr<Batch> last(static_cast<Batch*>(task));
-      Core& adopting = *last->core;
-      try {
-        adopting.engine_->Adopt(std::move(last->found), last->done, adopting.clock_->Now());
-      } catch (const std::bad_alloc&) {
-        // Those that had no place are found the next time; the end must be heard.
-        if (last->done) adopting.engine_->Adopt({}, true, adopting.clock_->Now());
-      }
-      if (last->done) adopting.loading_.store(false, std::memory_order_relaxed);
+      auto* const here = static_cast<FoundBatch*>(task);
+      const std::shared_ptr<Core> adopting = std::move(here->core);
+      (adopting->found_first_ == nullptr ? adopting->found_first_ : adopting->found_last_->after) =
+          here;
+      adopting->found_last_ = here;
+      adopting->AdoptFound();
     };
-    core->strand_->Post(batch);
+    core->strand_->Post(batch.release());
   });
+}
+
+// On the strand, until there is memory for all of it.
+void Core::AdoptFound() {
+  while (found_first_ != nullptr) {
+    if (!engine_->Adopt(&found_first_->found, found_first_->done, clock_->Now())) return;
+    if (found_first_->done) loading_.store(false, std::memory_order_relaxed);
+    delete std::exchange(found_first_, found_first_->after);
+  }
 }
 
 void Core::BatchEnds() noexcept {
@@ -186,7 +201,12 @@ Status Core::Start() {
     if (sense == nullptr) continue;
     RunOn(*strand_,
           [&] { engine_->ExpectSamplesEvery(tier, options_.sample_period, clock_->Now()); });
-    sense->Start(options_);
+    try {
+      sense->Start(options_);
+    } catch (const std::bad_alloc&) {
+      StopSensing();
+      return Error{Code::kNoMemory, "no memory"};
+    }
   }
   started_.store(true, std::memory_order_relaxed);
   return {};
@@ -196,6 +216,10 @@ void Core::Stop() {
   const std::lock_guard lock(start_mutex_);
   if (!started()) return;
   started_.store(false, std::memory_order_relaxed);
+  StopSensing();
+}
+
+void Core::StopSensing() {
   for (const std::unique_ptr<TierSense>& sense : senses_) {
     if (sense != nullptr) sense->Stop();
   }
@@ -310,10 +334,10 @@ Result<std::uint32_t> Core::WaitForRoom(const NewEntry& entry) {
     RunOn(*strand_, [&] {
       if (set.done) return;
       engine_->Unpark(&set);
-      set.slot = NoRoomInTime(entry.key);
+      set.slot = Error{Code::kBlocked, "too late"};
     });
   }
-  return set.slot;
+  return std::move(set.slot);
 }
 
 Status Core::Set(std::string_view key, const Source& source, const SetOptions& options) {
@@ -365,25 +389,29 @@ Status Core::Fill(std::uint32_t reservation, const Source& source) {
   }
   BlobFacts facts;
   BlobId blob = kNoBlob;
-  RunOn(*strand_, [&] {
-    facts = store.BlobFactsOf(reservation);
-    blob = store.BelowOf(reservation).blob;
-  });
   Seal seal;  // Made on the way.
   Status written;
-  if (WhereIs(source) == Place::kDevice) {
-    std::vector<std::byte> by_way_of(source.bytes());
-    written = store.memory(TierId::kDevice)->Write(by_way_of.data(), source);
-    if (written) {
-      const Source there(by_way_of.data(), by_way_of.size());
-      written = store.disk()->Write(blob, facts, &seal, there, nullptr);
+  try {
+    RunOn(*strand_, [&] {
+      facts = store.BlobFactsOf(reservation);
+      blob = store.BelowOf(reservation).blob;
+    });
+    if (WhereIs(source) == Place::kDevice) {
+      std::vector<std::byte> by_way_of(source.bytes());
+      written = store.memory(TierId::kDevice)->Write(by_way_of.data(), source);
+      if (written) {
+        const Source there(by_way_of.data(), by_way_of.size());
+        written = store.disk()->Write(blob, facts, &seal, there, nullptr);
+      }
+    } else {
+      written = store.disk()->Write(blob, facts, &seal, source, nullptr);
     }
-  } else {
-    written = store.disk()->Write(blob, facts, &seal, source, nullptr);
+  } catch (const std::bad_alloc&) {
+    written = Error{Code::kNoMemory, "no memory"};
   }
   RunOn(*strand_, [&] {
     if (written) {
-      store.BelowOf(reservation).seal = seal;
+      store.BelowOf(reservation).seal = std::move(seal);
     } else {
       engine_->Abort(reservation);
     }
@@ -435,10 +463,16 @@ bool Core::TakeTicket() {
 // --- pressure ---
 
 void Core::PassSteps::Step() {
+  core_->AdoptFound();
   MoveLog& log = core_->engine_->move_log();
   const std::uint64_t before = log.left();
   log.Collect(left_);
-  next_ == Next::kLook ? Look() : Relieve();
+  try {
+    next_ == Next::kLook ? Look() : Relieve();
+  } catch (...) {
+    log.Collect(nullptr);  // Its owner may be gone by the next move.
+    throw;
+  }
   log.Collect(nullptr);
   acted_ = acted_ || log.left() != before;
   if (next_ == Next::kNothing && core_->started()) core_->engine_->Tend(core_->clock_->Now());
@@ -504,7 +538,13 @@ Reclaimed Core::Reclaim(Bytes bytes, Duration within) {
       std::chrono::steady_clock::now() + BoundedWait(within);  // real world: its caller waits
   for (;;) {
     bool more = false;
-    const Reclaimed some = ReclaimSome(bytes - reclaimed.freed, &more);
+    Reclaimed some;
+    try {
+      some = ReclaimSome(bytes - reclaimed.freed, &more);
+    } catch (const std::bad_alloc&) {
+      reclaimed.why_not_more = "no memory";
+      return reclaimed;
+    }
     reclaimed.freed += some.freed;
     reclaimed.why_not_more = some.why_not_more;
     if (reclaimed.freed >= bytes || !more) return reclaimed;
@@ -516,7 +556,10 @@ Reclaimed Core::Reclaim(Bytes bytes, Duration within) {
 void Core::Look() {
   bool more = true;
   while (more) {
-    RunOn(*strand_, [&] { more = engine_->Look(clock_->Now()); });
+    RunOn(*strand_, [&] {
+      AdoptFound();
+      more = engine_->Look(clock_->Now());
+    });
   }
 }
 
@@ -551,7 +594,16 @@ void Core::LetGoOfSelf() {
   // Whoever runs the strand holds a reference of its own.
   if (self_ == nullptr || engine_->store().zombies() > 0 || engine_->anything_under_way()) return;
   if (std::unique_ptr<BlobStore> disk = engine_->store().CloseDisk(); disk != nullptr) {
-    std::thread([gone = std::move(disk)] {}).detach();  // It may be a thread of its that runs us.
+    // It may be a thread of its that runs us. If there is no other to be had, it
+    // stays open: that is less than to end here.
+    BlobStore* const gone = disk.release();
+    try {
+      std::thread([gone] { delete gone; }).detach();
+    } catch (const std::system_error&) {
+      static_cast<void>(gone);
+    } catch (const std::bad_alloc&) {
+      static_cast<void>(gone);
+    }
   }
   self_.reset();
 }

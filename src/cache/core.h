@@ -187,7 +187,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void BatchEnds() noexcept;
 
  private:
-  Core(const Options& options, Parts parts, std::unique_ptr<Engine> engine);
+  Core(const Options& options, Parts&& parts, std::unique_ptr<Engine>&& engine);
 
   Slot* FindSlot(std::uint64_t hash, std::string_view key, Index::Use use);
   // What Find does with what FindSlot found, which may be null.
@@ -210,8 +210,11 @@ class Core : public std::enable_shared_from_this<Core> {
                         Lease* leases);
   void WaitForMoves();
   void StartLoading();
+  struct FoundBatch;
+  void AdoptFound();
   Result<std::uint32_t> WaitForRoom(const NewEntry& entry);
   void LetGoOfSelf();
+  void StopSensing();
 
   const Options options_;
   const std::shared_ptr<Clock> clock_;
@@ -235,6 +238,8 @@ class Core : public std::enable_shared_from_this<Core> {
   std::mutex start_mutex_;
   std::array<std::unique_ptr<TierSense>, kTiers> senses_;  // Constant; what they watch is not.
   std::atomic<bool> started_{false};
+  FoundBatch* found_first_ = nullptr;  // Not adopted yet; strand only.
+  FoundBatch* found_last_ = nullptr;
   std::atomic<bool> loading_{false};     // A miss may still be found on disk.
   std::atomic<bool> loads_late_{false};  // Somebody has waited for that in vain.
 

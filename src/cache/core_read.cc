@@ -12,6 +12,7 @@
 #include "base/later.h"
 #include "base/mutant.h"
 #include "base/printable.h"
+#include "base/room_for_one.h"
 #include "cache/core.h"
 #include "device/host_copy.h"
 
@@ -186,6 +187,7 @@ Status Core::Fetch(std::string_view key, std::optional<Place> where, Duration wa
   get.done = &WaitingGet::Done;
   RunOn(*strand_, [&] {
     const TimePoint now = clock_->Now();
+    AdoptFound();
     get.deadline = Later(now, wait);
     engine_->Fetch(&get, now);
   });
@@ -203,7 +205,11 @@ std::size_t Core::Prefetch(const std::string_view* keys, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     if (keys[i].empty()) continue;
     const std::uint64_t hash = index_.HashOf(keys[i]);
-    RunOn(*strand_, [&] { coming += engine_->Prefetch(hash, keys[i], clock_->Now()) ? 1 : 0; });
+    try {
+      RunOn(*strand_, [&] { coming += engine_->Prefetch(hash, keys[i], clock_->Now()) ? 1 : 0; });
+    } catch (const std::bad_alloc&) {
+      continue;  // It does not come.
+    }
   }
   return coming;
 }
@@ -312,6 +318,7 @@ std::size_t Core::Match(const std::vector<std::string_view>& keys, std::vector<L
   std::uint64_t before = 0;  // Generation of the entry in front.
   for (const std::string_view key : keys) {
     if (key.empty()) break;
+    if (leases != nullptr) RoomForOne(*leases);
     Slot* slot = FindSlot(index_.HashOf(key), key, leases ? Index::Use::kCount : Index::Use::kPeek);
     if (slot == nullptr) break;
     const Record& record = RecordOf(slot);
@@ -334,7 +341,12 @@ std::size_t Core::Match(const std::vector<std::string_view>& keys, std::vector<L
       Lease& lease = leases->emplace_back();
       if (slot->data.load(std::memory_order_acquire) == nullptr) {
         Lease up;
-        const Status here = Fetch(key, std::nullopt, kChainWait, &up);
+        Status here;
+        try {
+          here = Fetch(key, std::nullopt, kChainWait, &up);
+        } catch (const std::bad_alloc&) {
+          here = Error{Code::kNoMemory, "no memory"};
+        }
         if (!here || !up || up.slot_ != slot) {
           leases->pop_back();
           --run;

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 
 #include <fmt/format.h>
 
 #include "base/mutant.h"
 #include "base/printable.h"
+#include "base/room_for_one.h"
 
 namespace spillway {
 
@@ -69,6 +71,7 @@ Engine::Engine(const Settings& settings, std::unique_ptr<Store> store, Mover* mo
     if (bottom_ == nullptr) bottom_ = tier.get();
     states_[i] = std::move(tier);
   }
+  if (!single()) candidates_.reserve(kCandidatesMax);  // Ends of moves need no memory.
 }
 
 Engine::~Engine() = default;
@@ -120,6 +123,14 @@ Status Engine::Check(std::string_view key, Bytes bytes, const SetOptions& option
 
 void Engine::Commit(std::uint32_t reservation, TimePoint now) {
   Slot& slot = store_->slots().slot(reservation);
+  try {
+    if (loading_) NoteWrittenEarly(slot.key());
+    if (slot.has_deadline) RoomForOne(deadlines_);
+  } catch (const std::bad_alloc&) {
+    Abort(reservation);
+    throw;
+  }
+  // What follows needs no memory.
   const std::uint64_t hash = slot.hash.load(std::memory_order_relaxed);
   if (MutantOn(Mutant::kVisibleBeforeCommit) &&
       store_->index().Lookup(hash, slot.key()) == reservation) {
@@ -141,7 +152,6 @@ void Engine::Commit(std::uint32_t reservation, TimePoint now) {
     // disk is told of all that has gone.
     unsettled_ = true;
   }
-  if (loading_) NoteWrittenEarly(slot.key());
   ++sets_;
   NoteMoves(now);
   Enter(id.slot);
@@ -324,6 +334,20 @@ void Engine::Enter(std::uint32_t slot) {
   }
 }
 
+// Once there is memory again, who had no place in its line gets it.
+void Engine::RankTheUnranked() {
+  bool anybody = false;
+  for (TierState* tier = top_; tier != nullptr; tier = tier->below) {
+    for (Line* line : {tier->firm.get(), tier->backed.get()}) {
+      if (line != nullptr) anybody = std::exchange(line->lacks_somebody, false) || anybody;
+    }
+  }
+  if (!anybody) return;
+  for (std::uint32_t slot = 0; slot < store_->slots().high_water(); ++slot) {
+    if (store_->IsLive(store_->IdOf(slot))) Enter(slot);
+  }
+}
+
 // --- pressure and time ---
 
 void Engine::Sample(TierId id, std::optional<double> pressure, Bytes total, TimePoint now) {
@@ -367,6 +391,7 @@ bool Engine::Look(TimePoint now) {
     ExpireWaiters(now);
     FreePassing(now);
   }
+  RankTheUnranked();
   bool more = false;
   for (TierState* tier = top_; tier != nullptr; tier = tier->below) {
     more = Expire(*tier, now) || more;

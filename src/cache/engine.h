@@ -64,6 +64,7 @@ class Engine {
   // `soon`, if given, is set where room is being made below: ask again when
   // something has moved.
   Result<std::uint32_t> Admit(const NewEntry& entry, TimePoint now, bool* soon = nullptr);
+  // Without memory it throws bad_alloc, and the reservation is aborted.
   void Commit(std::uint32_t reservation, TimePoint now);
   void Abort(std::uint32_t reservation);
   bool Erase(std::uint64_t hash, std::string_view key, TimePoint now);
@@ -91,7 +92,8 @@ class Engine {
 
   // --- reads of what is not in memory (engine_fetch.cc) ---
 
-  // Answers by waiter->done, at once or later. Wait no longer: Abandon.
+  // Answers by waiter->done, at once or later; never throws. Wait no longer:
+  // Abandon.
   void Fetch(Waiter* waiter, TimePoint now);
   void Abandon(Waiter* waiter);
   // Brings it up into memory that is free. True: it is there or on its way.
@@ -130,7 +132,9 @@ class Engine {
   // --- what was there before (engine_fetch.cc) ---
 
   void Loading() { loading_ = true; }
-  void Adopt(std::vector<BlobStore::Found> found, bool done, TimePoint now);
+  // Enters what was found; `done`: that was all. False: for what is left of it
+  // there is no memory now; call again.
+  bool Adopt(std::vector<BlobStore::Found>* found, bool done, TimePoint now);
 
   // --- answers ---
 
@@ -184,6 +188,8 @@ class Engine {
     std::uint64_t cancelled = 0;
   };
 
+  static constexpr std::size_t kCandidatesMax = 1024;
+
   Engine(const Settings& settings, std::unique_ptr<Store> store, Mover* mover);
   TierState& state(TierId tier) { return *states_[IndexOf(tier)]; }
   const TierState& state(TierId tier) const { return *states_[IndexOf(tier)]; }
@@ -191,6 +197,7 @@ class Engine {
   // engine_room.cc
   Status MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now);
   bool PlanRoom(Need* need, std::uint32_t old, std::vector<Victim>* plan);
+  bool TryPlanRoom(Need* need, std::uint32_t old, std::vector<Victim>* plan);
   void Unplan(std::vector<Victim>* plan);
   Bytes GrowthLimit(const TierState& tier) const;
   bool KeepReserve(TierState& tier, const NewEntry& entry, TimePoint now);
@@ -200,6 +207,7 @@ class Engine {
   Result<std::uint32_t> PlaceSomewhere(const NewEntry& entry, TimePoint now, bool* later);
   Result<std::uint32_t> PlaceIn(TierState& tier, const NewEntry& entry, TimePoint now);
   bool DropForRoom(TierState& tier, Bytes lacking, const Why& why, TimePoint now);
+  Bytes PlanDrops(TierState& tier, Bytes lacking, std::vector<EntryId>* plan);
   TierState* Above(const TierState& tier) const;
 
   // engine_relief.cc
@@ -218,14 +226,19 @@ class Engine {
   void HoldReserve(TierState& tier, TimePoint now);
   void PutBack();
 
+  void RankTheUnranked();
+
   // engine_moves.cc: what moves between tiers.
   enum class Going : std::uint8_t {
     kDown,    // It is on its way.
     kFull,    // Room or movers are busy: it will be possible later.
     kNowhere  // No tier below takes it.
   };
+  // Never throws: without memory it goes nowhere now.
   Going SendDown(TierState& tier, std::uint32_t slot, const Why& why, Priority priority,
                  bool then_drop, TimePoint now);
+  Going TrySendDown(TierState& tier, std::uint32_t slot, const Why& why, Priority priority,
+                    bool then_drop, TimePoint now);
   // Room in a lower tier for `slot`, free or in place of entries ranked lower.
   // For an ask nobody is destroyed.
   std::optional<Landing> RoomBelow(TierState& tier, std::uint32_t slot, Reason reason,
@@ -235,7 +248,10 @@ class Engine {
   // not broken.
   bool MayTake(const TierState& tier, std::uint32_t slot, TimePoint now) const;
   bool SendSomeDown(TierState& tier, Bytes bytes, const Why& why, Priority priority, TimePoint now);
+  // Whatever happens, the landing is in good hands. False: too many leases, or
+  // nobody to carry it.
   bool StartMove(std::unique_ptr<Move> transfer, std::uint32_t slot);
+  void PrepareMove(Move* transfer, std::uint32_t slot);
   void ReleaseLanding(const Move& transfer);
   void FinishDown(Move& transfer, TimePoint now);
   void FinishScrub(Move& transfer, TimePoint now);
@@ -269,8 +285,11 @@ class Engine {
                  Landing* landing);
   bool DropLower(TierState& tier, std::uint32_t slot, Bytes bytes, TimePoint now);
   void FinishUp(Move& transfer, TimePoint now);
+  void TryFetch(Waiter* waiter, TimePoint now);
   // Each gets a lease on `slot`; kNoSlot: it is not there.
   void Answer(Waiter* waiters, std::uint32_t slot, const Status& status);
+  void AdoptOne(BlobStore::Found* blob, TimePoint now);
+  void EndLoading(TimePoint now);
   void ExpireWaiters(TimePoint now);
   void FreePassing(TimePoint now);
 
@@ -349,6 +368,7 @@ class Engine {
   std::uint32_t scrub_at_ = 0;
   TimePoint scrubbed_at_{};
   bool loading_ = false;
+  bool adopting_waits_ = false;  // For memory.
   bool turned_away_ = false;
   bool closed_ = false;
   bool unsettled_ = false;

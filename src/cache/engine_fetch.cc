@@ -2,12 +2,14 @@
 // and what a restart finds on disk.
 #include <algorithm>
 #include <cstdlib>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/mutant.h"
 #include "base/printable.h"
+#include "base/room_for_one.h"
 #include "cache/engine.h"
 
 namespace spillway {
@@ -18,15 +20,39 @@ namespace {
 constexpr Bytes kPassingShare = 8;
 constexpr Bytes kPassingMin = 64 * kMiB;
 constexpr std::size_t kPage = 4096;
+
+Error NoMemory() { return {Code::kNoMemory, "no memory"}; }
+
+// Whoever waits is answered; without memory in few words.
+void Tell(Waiter* waiter, Slot* leased, const Status& status) {
+  Status copy;
+  try {
+    copy = status;
+  } catch (const std::bad_alloc&) {
+    copy = Error{status.error().code, "no memory"};
+  }
+  waiter->done(waiter, leased, std::move(copy));
+}
 }  // namespace
 
 void Engine::Fetch(Waiter* waiter, TimePoint now) {
+  try {
+    TryFetch(waiter, now);
+  } catch (const std::bad_alloc&) {
+    ++counts_.fetches_failed;
+    waiter->done(waiter, nullptr, NoMemory());
+  }
+}
+
+// Throws only while it has neither answered nor noted who waits.
+void Engine::TryFetch(Waiter* waiter, TimePoint now) {
   if (turned_away_) {
-    return waiter->done(waiter, nullptr, Error{Code::kClosed, "the cache is being closed"});
+    return waiter->done(waiter, nullptr, Error{Code::kClosed, "closing"});
   }
   const std::uint32_t slot = store_->index().Lookup(waiter->hash, waiter->key);
   if (slot == kNoSlot) {
     if (!loading_) return waiter->done(waiter, nullptr, {});
+    if (adopting_waits_) return waiter->done(waiter, nullptr, NoMemory());
     // It may be among what is still to be found.
     waiter->next = std::exchange(for_loading_, waiter);
     return;
@@ -38,7 +64,7 @@ void Engine::Fetch(Waiter* waiter, TimePoint now) {
   if (below.transfer == nullptr || MutantOn(Mutant::kTwoLoadsOfOne)) {
     if (Status up = Bring(slot, waiter->where, now); !up) {
       ++counts_.fetches_failed;
-      return waiter->done(waiter, nullptr, up);
+      return waiter->done(waiter, nullptr, std::move(up));
     }
   } else if (below.transfer->priority > Priority::kGet) {
     mover_->Raise(below.transfer, Priority::kGet);
@@ -69,12 +95,13 @@ void Engine::Answer(Waiter* waiters, std::uint32_t slot, const Status& status) {
       leased = &store_->slots().slot(slot);
       waiter->data = store_->DataIn(slot, waiter->where);
     }
-    waiter->done(waiter, leased, status);
+    Tell(waiter, leased, status);
   }
 }
 
 void Engine::ExpireWaiters(TimePoint now) {
-  const Status late = Error{Code::kDeadline, "the time allowed ran out before its bytes were here"};
+  if (for_loading_ == nullptr && transfers_.empty()) return;
+  const Status late = Error{Code::kDeadline, "too late"};  // Short: needs no memory.
   const auto expire = [&](Waiter** at) {
     while (*at != nullptr) {
       Waiter* const waiter = *at;
@@ -116,12 +143,17 @@ bool Engine::DropLower(TierState& tier, std::uint32_t slot, Bytes bytes, TimePoi
   const std::int64_t rank = order.KeyFor(at, store_->FactsOf(slot, tier.id));
   std::vector<EntryId> taken;
   Bytes found = 0;
-  while (found < bytes) {
-    const std::optional<EntryId> next = order.Next(at);
-    if (!next) break;
-    taken.push_back(*next);
-    if (order.KeyFor(at, store_->FactsOf(next->slot, tier.id)) >= rank) break;
-    if (store_->Leases(next->slot) == 0) found += store_->slots().slot(next->slot).size;
+  try {
+    while (found < bytes) {
+      RoomForOne(taken);
+      const std::optional<EntryId> next = order.Next(at);
+      if (!next) break;
+      taken.push_back(*next);
+      if (order.KeyFor(at, store_->FactsOf(next->slot, tier.id)) >= rank) break;
+      if (store_->Leases(next->slot) == 0) found += store_->slots().slot(next->slot).size;
+    }
+  } catch (const std::bad_alloc&) {
+    found = 0;
   }
   Bytes left = 0;
   for (const EntryId id : taken) {
@@ -193,7 +225,7 @@ Status Engine::BringUp(std::uint32_t slot, Priority priority, TimePoint now) {
   }
   if (!placed) return Error{Code::kNoMemory, "no tier above has free room"};
   if (!StartMove(std::move(transfer), slot)) {
-    return Error{Code::kBusy, "too many leases on one entry"};
+    return Error{Code::kBusy, "too many leases on one entry, or no thread to carry it"};
   }
   return {};
 }
@@ -224,16 +256,15 @@ bool Engine::RoomOnDevice(std::uint32_t slot, TimePoint now, Landing* landing) {
 }
 
 bool Engine::BringToDevice(std::uint32_t slot, Priority priority, TimePoint now) {
-  Landing landing;
-  const bool room = priority == Priority::kGet ? RoomOnDevice(slot, now, &landing)
-                                               : RoomAbove(*top_, slot, true, now, &landing);
-  if (!room) return false;
   auto transfer = std::make_unique<Move>();
+  Landing* const landing = &transfer->landing;
+  const bool room = priority == Priority::kGet ? RoomOnDevice(slot, now, landing)
+                                               : RoomAbove(*top_, slot, true, now, landing);
+  if (!room) return false;
   transfer->from = TierId::kHost;
   transfer->to = TierId::kDevice;
   transfer->priority = priority;
   transfer->source = store_->BlockIn(slot, TierId::kHost);
-  transfer->landing = landing;
   return StartMove(std::move(transfer), slot);
 }
 
@@ -325,31 +356,49 @@ void Engine::FreePassing(TimePoint) {
 
 // --- what was there before ---
 
-void Engine::Adopt(std::vector<BlobStore::Found> found, bool done, TimePoint now) {
-  for (BlobStore::Found& blob : found) {
-    const std::uint64_t hash = store_->index().HashOf(blob.facts.key);
-    // Set anew or erased since the start, or of no use: too long ago, no slot.
-    const bool newer =
-        store_->index().Lookup(hash, blob.facts.key) != kNoSlot || cleared_early_ ||
-        (written_early_.contains(blob.facts.key) && !MutantOn(Mutant::kOldBlobAdopted));
-    Result<std::uint32_t> slot = Error{Code::kBusy, ""};
-    if (!newer && !closed_) slot = store_->Adopt(blob, now);
-    if (!slot) {
-      if (!closed_) store_->disk()->Free(blob.id);
-      continue;
-    }
-    const EntryId id = store_->Commit(*slot, kNoSlot, now);
-    Enter(id.slot);
-    const Record& record = store_->slots().record(id.slot);
-    if (store_->slots().slot(id.slot).has_deadline) {
-      deadlines_.push_back({record.extra->deadline, id});
-      std::push_heap(deadlines_.begin(), deadlines_.end(), std::greater<>());
-    }
-    if (!blob.facts.parent.empty()) {
-      orphans_.push_back({id, std::move(blob.facts.parent), blob.facts.parent_generation});
-    }
+bool Engine::Adopt(std::vector<BlobStore::Found>* found, bool done, TimePoint now) {
+  std::size_t adopted = 0;
+  try {
+    for (; adopted < found->size(); ++adopted) AdoptOne(&(*found)[adopted], now);
+  } catch (const std::bad_alloc&) {
+    found->erase(found->begin(), found->begin() + static_cast<std::ptrdiff_t>(adopted));
+    adopting_waits_ = true;
+    Answer(std::exchange(for_loading_, nullptr), kNoSlot, NoMemory());
+    return false;
   }
-  if (!done) return;
+  adopting_waits_ = false;
+  if (done) EndLoading(now);
+  return true;
+}
+
+// Throws only while nothing has changed.
+void Engine::AdoptOne(BlobStore::Found* blob, TimePoint now) {
+  RoomForOne(deadlines_);
+  RoomForOne(orphans_);
+  const std::uint64_t hash = store_->index().HashOf(blob->facts.key);
+  // Set anew or erased since the start, or of no use: too long ago, no slot.
+  const bool newer =
+      store_->index().Lookup(hash, blob->facts.key) != kNoSlot || cleared_early_ ||
+      (written_early_.contains(blob->facts.key) && !MutantOn(Mutant::kOldBlobAdopted));
+  Result<std::uint32_t> slot = Error{Code::kBusy, ""};
+  if (!newer && !closed_) slot = store_->Adopt(*blob, now);
+  if (!slot) {
+    if (!closed_) store_->disk()->Free(blob->id);
+    return;
+  }
+  const EntryId id = store_->Commit(*slot, kNoSlot, now);
+  Enter(id.slot);
+  const Record& record = store_->slots().record(id.slot);
+  if (store_->slots().slot(id.slot).has_deadline) {
+    deadlines_.push_back({record.extra->deadline, id});
+    std::push_heap(deadlines_.begin(), deadlines_.end(), std::greater<>());
+  }
+  if (!blob->facts.parent.empty()) {
+    orphans_.push_back({id, std::move(blob->facts.parent), blob->facts.parent_generation});
+  }
+}
+
+void Engine::EndLoading(TimePoint now) {
   for (const Orphan& orphan : orphans_) {
     if (store_->IsLive(orphan.id)) {
       store_->LinkToParent(orphan.id.slot, orphan.parent, orphan.generation);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdlib>
+#include <new>
 #include <utility>
 
 #include "base/mutant.h"
+#include "base/room_for_one.h"
 #include "cache/engine.h"
 
 namespace spillway {
@@ -17,7 +19,6 @@ constexpr std::size_t kUrgentMax = 64;
 constexpr std::size_t kBackgroundMax = 8;
 // After a move into a tier failed it gets nothing for so long.
 constexpr Duration kShunned = std::chrono::milliseconds(250);
-constexpr std::size_t kCandidatesMax = 1024;
 
 // Whether its copy in that tier is being read or made by a move.
 bool IsMoved(const Record& record, TierId tier) {
@@ -27,6 +28,7 @@ bool IsMoved(const Record& record, TierId tier) {
 }  // namespace
 
 // Entries taken from a line that stay after all; they enter again at the end.
+// Room comes first: who is taken from a line can be put here.
 class Engine::Aside {
  public:
   explicit Aside(Engine* engine) : engine_(engine) {}
@@ -37,6 +39,7 @@ class Engine::Aside {
   }
   Aside(const Aside&) = delete;
   Aside& operator=(const Aside&) = delete;
+  void MakeRoom() { RoomForOne(ids_); }
   void Put(EntryId id) { ids_.push_back(id); }
 
  private:
@@ -79,6 +82,7 @@ template <typename Enough>
 void Engine::DropBacked(TierState& tier, const Why& why, TimePoint now, Enough&& enough) {
   Aside aside(this);
   while (!enough()) {
+    aside.MakeRoom();
     const std::optional<EntryId> next = NextByOrder(tier, *tier.backed);
     if (!next) break;
     if (!Drop(tier, next->slot, why, now)) aside.Put(*next);
@@ -146,6 +150,15 @@ bool Engine::MayTake(const TierState& tier, std::uint32_t slot, TimePoint now) c
 
 Engine::Going Engine::SendDown(TierState& tier, std::uint32_t slot, const Why& why,
                                Priority priority, bool then_drop, TimePoint now) {
+  try {
+    return TrySendDown(tier, slot, why, priority, then_drop, now);
+  } catch (const std::bad_alloc&) {
+    return Going::kNowhere;
+  }
+}
+
+Engine::Going Engine::TrySendDown(TierState& tier, std::uint32_t slot, const Why& why,
+                                  Priority priority, bool then_drop, TimePoint now) {
   const Record& record = store_->slots().record(slot);
   if (record.below != nullptr && record.below->transfer != nullptr) {
     Move* const going = record.below->transfer;
@@ -162,11 +175,11 @@ Engine::Going Engine::SendDown(TierState& tier, std::uint32_t slot, const Why& w
     if (tier.id == TierId::kDevice && below->id == TierId::kDisk && store_->on_gpu()) continue;
     if (mover_->Waiting(tier.id, below->id) >= most) return Going::kFull;
     bool soon = false;
+    auto transfer = std::make_unique<Move>();
     const std::optional<Landing> landing =
         RoomBelow(*below, slot, why.reason, priority, now, &soon);
     full = full || soon;
     if (!landing) continue;
-    auto transfer = std::make_unique<Move>();
     transfer->from = tier.id;
     transfer->to = below->id;
     transfer->priority = priority;
@@ -220,6 +233,7 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Re
     Aside aside(this);
     std::vector<EntryId> lower;
     for (Bytes found = 0; found < need;) {
+      aside.MakeRoom();
       const std::optional<EntryId> next = line.policy.order->Next(at);
       if (!next) break;
       aside.Put(*next);
@@ -252,6 +266,7 @@ bool Engine::SendSomeDown(TierState& tier, Bytes bytes, const Why& why, Priority
   Aside aside(this);
   bool full = false;
   while (tier.going < bytes && !full) {
+    aside.MakeRoom();
     const std::optional<EntryId> next = NextByOrder(tier, *tier.firm);
     if (!next) break;
     const Going going = SendDown(tier, next->slot, why, priority, false, now);
@@ -264,12 +279,35 @@ bool Engine::SendSomeDown(TierState& tier, Bytes bytes, const Why& why, Priority
 // --- transfers ---
 
 bool Engine::StartMove(std::unique_ptr<Move> transfer, std::uint32_t slot) {
-  Slot& where = store_->slots().slot(slot);
-  transfer->bytes = where.size;
-  if (where.word.Pin() != LeaseWord::Got::kYes) {
+  transfer->bytes = store_->slots().slot(slot).size;
+  try {
+    PrepareMove(transfer.get(), slot);
+  } catch (const std::bad_alloc&) {
+    ReleaseLanding(*transfer);
+    throw;
+  }
+  // What follows needs no memory, nor does its end.
+  if (!mover_->IsReady(transfer->from, transfer->to) ||
+      store_->slots().slot(slot).word.Pin() != LeaseWord::Got::kYes) {
     ReleaseLanding(*transfer);
     return false;
   }
+  if (transfer->to > transfer->from) {
+    state(transfer->from).going += transfer->bytes;
+    state(transfer->from).background += IsBackground(transfer->priority) ? 1 : 0;
+  }
+  store_->BelowOf(slot).transfer = transfer.get();
+  transfer->background_at_start = IsBackground(transfer->priority);
+  transfer->owner = owner_;
+  transfer->run = on_move_;
+  transfers_.push_back(transfer.get());
+  mover_->Start(transfer.release());
+  return true;
+}
+
+void Engine::PrepareMove(Move* transfer, std::uint32_t slot) {
+  RoomForOne(transfers_);
+  if (transfer->passing) passing_.reserve(passing_.size() + transfers_.size() + 1);
   Below& below = store_->BelowOf(slot);
   transfer->id = store_->IdOf(slot);
   transfer->seal = below.seal;
@@ -281,19 +319,8 @@ bool Engine::StartMove(std::unique_ptr<Move> transfer, std::uint32_t slot) {
       transfer->facts.generation = below.blob_generation;
     }
   } else {
-    transfer->facts.key = where.key();
+    transfer->facts.key = store_->slots().slot(slot).key();
   }
-  if (transfer->to > transfer->from) {
-    state(transfer->from).going += transfer->bytes;
-    state(transfer->from).background += IsBackground(transfer->priority) ? 1 : 0;
-  }
-  below.transfer = transfer.get();
-  transfer->background_at_start = IsBackground(transfer->priority);
-  transfer->owner = owner_;
-  transfer->run = on_move_;
-  transfers_.push_back(transfer.get());
-  mover_->Start(transfer.release());
-  return true;
 }
 
 void Engine::ReleaseLanding(const Move& transfer) {
@@ -435,6 +462,7 @@ void Engine::WriteBehind(TierState& tier, TimePoint now) {
   Aside aside(this);
   int nowhere = 0;
   while (tier.background < kBackgroundMax && nowhere < 16) {
+    aside.MakeRoom();
     const std::optional<EntryId> next = tier.firm->idle.Next(bound);
     if (!next) return;
     const Why why{Action::kBack, Reason::kIdle, "lru"};

@@ -1,8 +1,10 @@
 // Relief: carrying out what a level asks for, stage by stage, and expiry.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/mutant.h"
+#include "base/room_for_one.h"
 #include "cache/engine.h"
 
 namespace spillway {
@@ -52,14 +54,20 @@ Engine::Progress Engine::RunStage(TierState& tier, const Stage& stage, TimePoint
   Progress progress = Progress::kMore;
   const bool marks = tier.last() && stage.action == Action::kDemote;
   do {
-    progress = Choose(tier, stage, ranked_at, why, &moves, now);
+    try {
+      progress = Choose(tier, stage, ranked_at, why, &moves, now);
+    } catch (const std::bad_alloc&) {
+      progress = Progress::kNothingLeft;  // That can be chosen now. Who was chosen goes.
+    }
     CarryOut(why, now);
     // A stage that counts is short and must not be cut in two; neither can one
     // that marks, since whom it marked would be the next step's first again.
   } while (progress == Progress::kMore &&
            (stage.count || marks ||
             (moves < settings_.moves_per_step && !(out_of_time && out_of_time()))));
-  put_back_.insert(put_back_.end(), idle_candidates_.begin(), idle_candidates_.end());
+  for (const EntryId id : idle_candidates_) {
+    if (store_->IsLive(id)) Enter(id.slot);
+  }
   idle_candidates_.clear();
   return progress;
 }
@@ -75,6 +83,8 @@ Engine::Progress Engine::Choose(TierState& tier, const Stage& stage, Level ranke
   const std::size_t most =
       stage.count || marks ? kTogether : std::min(kTogether, settings_.moves_per_step - *moves);
   const auto next = [&] {
+    RoomForOne(put_back_);
+    RoomForOne(chosen_);
     return stage.idle_over ? NextIdle(tier, stage, now) : tier.firm->policy.order->Next(ranked_at);
   };
   Bytes going = 0;
@@ -188,11 +198,16 @@ std::optional<EntryId> Engine::NextIdle(TierState& tier, const Stage& stage, Tim
     const std::int64_t kb = line.policy.order->KeyFor(level(tier.id), fb);
     return ka != kb ? ka > kb : fa.place > fb.place;
   };
-  while (const std::optional<EntryId> id = line.idle.Next(bound)) {
+  const auto next = [&] {
+    RoomForOne(idle_candidates_);
+    return line.idle.Next(bound);
+  };
+  while (const std::optional<EntryId> id = next()) {
     idle_candidates_.push_back(*id);
     std::push_heap(idle_candidates_.begin(), idle_candidates_.end(), after);
   }
   while (!idle_candidates_.empty()) {
+    RoomForOne(put_back_);
     std::pop_heap(idle_candidates_.begin(), idle_candidates_.end(), after);
     const EntryId id = idle_candidates_.back();
     idle_candidates_.pop_back();
@@ -209,7 +224,11 @@ std::optional<EntryId> Engine::NextIdle(TierState& tier, const Stage& stage, Tim
 // EMERGENCY: what is backed and idle goes at once.
 void Engine::DropIdle(TierState& tier, Duration idle_over, TimePoint now) {
   const std::int64_t bound = (now - idle_over).time_since_epoch().count() - 1;
-  while (const std::optional<EntryId> id = tier.backed->idle.Next(bound)) {
+  const auto next = [&] {
+    RoomForOne(put_back_);
+    return tier.backed->idle.Next(bound);
+  };
+  while (const std::optional<EntryId> id = next()) {
     if (!Drop(tier, id->slot, {Action::kDrop, Reason::kIdle, "lru"}, now)) put_back_.push_back(*id);
   }
   PutBack();
@@ -233,11 +252,13 @@ bool Engine::Expire(TierState& tier, TimePoint now) {
   const std::int64_t bound = (now - *tier.ttl).time_since_epoch().count() - 1;
   const Why why{Action::kExpire, Reason::kExpired, "lru"};
   while (!tier.last() && moves < settings_.moves_per_step) {
+    RoomForOne(put_back_);
     const std::optional<EntryId> id = tier.backed->idle.Next(bound);
     if (!id) break;
     Drop(tier, id->slot, why, now) ? void(++moves) : put_back_.push_back(*id);
   }
   while (moves < settings_.moves_per_step) {
+    RoomForOne(put_back_);
     const std::optional<EntryId> id = tier.firm->idle.Next(bound);
     if (!id) break;
     if (!tier.last()) {

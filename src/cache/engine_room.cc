@@ -1,11 +1,13 @@
 // Making room for a set: bytes, tokens, names and slots. Planned before it is
 // done, so that a set that can't be helped costs nobody anything.
 #include <algorithm>
+#include <new>
 
 #include <fmt/format.h>
 
 #include "base/mutant.h"
 #include "base/printable.h"
+#include "base/room_for_one.h"
 #include "cache/engine.h"
 
 namespace spillway {
@@ -152,6 +154,7 @@ Result<std::uint32_t> Engine::PlaceIn(TierState& tier, const NewEntry& entry, Ti
   const Bytes floor = have - std::min(have, 2 * entry.bytes + store_->capacity(tier.id) / 16);
   while (!slot && slot.error().code == Code::kNoMemory && store_->bytes(tier.id) > floor) {
     Line& line = tier.last() ? *tier.firm : *tier.backed;
+    RoomForOne(put_back_);
     std::optional<EntryId> next = NextByOrder(tier, line);
     if (!next) break;
     const Action action = tier.last() ? Action::kDestroy : Action::kDrop;
@@ -186,24 +189,37 @@ bool Engine::DropForRoom(TierState& tier, Bytes lacking, const Why& why, TimePoi
   // anything. Who has been planned is gone for its parent.
   std::vector<EntryId> plan;
   Bytes found = 0;
+  try {
+    found = PlanDrops(tier, lacking, &plan);
+  } catch (const std::bad_alloc&) {
+    found = 0;
+  }
+  for (const EntryId id : plan) store_->Attach(id.slot, MaskOf(tier.id));
+  for (const EntryId id : plan) {
+    if (found < lacking || !DropOrRemove(tier, id.slot, why, now)) Enter(id.slot);
+  }
+  PutBack();
+  return enough();
+}
+
+// Bytes of those it has planned, who are gone for their parents.
+Bytes Engine::PlanDrops(TierState& tier, Bytes lacking, std::vector<EntryId>* plan) {
+  Bytes found = 0;
   while (found < lacking) {
+    RoomForOne(put_back_);
+    RoomForOne(*plan);
     const std::optional<EntryId> next = NextByOrder(tier, *tier.firm);
     if (!next) break;
     if (!MayGo(tier, next->slot)) {
       put_back_.push_back(*next);
       continue;
     }
-    plan.push_back(*next);
+    plan->push_back(*next);
     found += store_->slots().slot(next->slot).size;
     const std::uint32_t parent = store_->Detach(next->slot, MaskOf(tier.id));
     if (parent != kNoSlot) Enter(parent);
   }
-  for (const EntryId id : plan) store_->Attach(id.slot, MaskOf(tier.id));
-  for (const EntryId id : plan) {
-    if (found < lacking || !DropOrRemove(tier, id.slot, why, now)) put_back_.push_back(id);
-  }
-  PutBack();
-  return enough();
+  return found;
 }
 
 // --- room for a set, planned ---
@@ -280,9 +296,21 @@ Status Engine::MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now)
                                            Printable(entry.key))};
 }
 
+// True: what is planned is enough. If not, Unplan.
+bool Engine::PlanRoom(Need* need, std::uint32_t old, std::vector<Victim>* plan) {
+  bool enough = false;
+  try {
+    enough = TryPlanRoom(need, old, plan);
+  } catch (const std::bad_alloc&) {
+    enough = false;
+  }
+  PutBack();
+  return enough;
+}
+
 // The old generation of the key goes first, since it goes anyway; then as the
 // order says, until nothing is lacking.
-bool Engine::PlanRoom(Need* need, std::uint32_t old, std::vector<Victim>* plan) {
+bool Engine::TryPlanRoom(Need* need, std::uint32_t old, std::vector<Victim>* plan) {
   const auto take = [&](std::uint32_t slot, Tokens tokens, Reason reason) {
     plan->push_back({store_->IdOf(slot), reason});
     need->Less(store_->slots().slot(slot).size, tokens, NamesOf(*store_, slot));
@@ -292,6 +320,7 @@ bool Engine::PlanRoom(Need* need, std::uint32_t old, std::vector<Victim>* plan) 
   bool old_planned = false;
   if (old != kNoSlot && (need->bytes > 0 || need->names > 0 || need->slots > 0) &&
       store_->Leases(old) == 0) {
+    RoomForOne(*plan);
     take(old, 0, Reason::kReplaced);  // Its tokens are off the count already.
     old_planned = true;
   }
@@ -299,6 +328,8 @@ bool Engine::PlanRoom(Need* need, std::uint32_t old, std::vector<Victim>* plan) 
   // From the bottom up: who is only above comes after all who are below.
   TierState* from = bottom_;
   while (need->any() || std::exchange(one_more, false)) {
+    RoomForOne(put_back_);
+    RoomForOne(*plan);
     const std::optional<EntryId> next = NextByOrder(*from, *from->firm);
     if (!next) {
       from = Above(*from);
@@ -320,8 +351,6 @@ bool Engine::PlanRoom(Need* need, std::uint32_t old, std::vector<Victim>* plan) 
     }
     take(slot, tokens, need->reason());
   }
-  for (EntryId id : put_back_) Enter(id.slot);
-  put_back_.clear();
   return !need->any();
 }
 

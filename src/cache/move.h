@@ -84,6 +84,9 @@ void Carry(const Ways& ways, Move* transfer);
 class Mover {
  public:
   virtual ~Mover() = default;
+  // Whether it could carry now what goes between these two: there may be no
+  // thread to be had. From the strand, before Start.
+  virtual bool IsReady(TierId, TierId) { return true; }
   // From the strand. It will be posted to the strand when it is done.
   virtual void Start(Move* transfer) = 0;
   // A transfer that waits for its turn is more urgent than it was.

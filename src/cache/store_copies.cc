@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cassert>
+#include <new>
 #include <utility>
 
 #include "base/mutant.h"
@@ -235,7 +236,14 @@ Result<std::uint32_t> Store::Adopt(const BlobStore::Found& found, TimePoint now)
   Slot& slot = slots_->slot(id);
   slot.size = facts.size;
   slot.hash.store(entry.hash, std::memory_order_relaxed);
-  WriteNames(id, entry, now);
+  try {
+    WriteNames(id, entry, now);
+    BelowOf(id);
+  } catch (const std::bad_alloc&) {
+    ForgetNames(id);
+    slots_->Give(id);
+    throw;
+  }
   if (facts.parent_declared) slots_->record(id).parent_generation = kAbsentParent;
   Below& below = BelowOf(id);
   below.blob = found.id;

@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <new>
+#include <system_error>
 
 namespace spillway {
 
@@ -24,6 +25,29 @@ void BeNice() {
   static_cast<void>(setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice));
 }
 }  // namespace
+
+void ThreadMover::Queue::Push(Move* move) {
+  move->next = nullptr;
+  (first_ == nullptr ? first_ : last_->next) = move;
+  last_ = move;
+}
+
+Move* ThreadMover::Queue::Pop() {
+  Move* const first = front();
+  first_ = first->next;
+  return first;
+}
+
+bool ThreadMover::Queue::Remove(const Move* move) {
+  Strand::Task* before = nullptr;
+  for (Strand::Task* at = first_; at != nullptr; before = at, at = at->next) {
+    if (at != move) continue;
+    (before == nullptr ? first_ : before->next) = at->next;
+    if (last_ == at) last_ = before;
+    return true;
+  }
+  return false;
+}
 
 ThreadMover::ThreadMover(const Settings& settings, Strand* strand,
                          std::function<std::shared_ptr<void>()> alive, std::function<void()> tick)
@@ -49,7 +73,7 @@ ThreadMover::~ThreadMover() {
     if (!thread.joinable()) return;
     thread.get_id() == std::this_thread::get_id() ? thread.detach() : thread.join();
   };
-  for (std::vector<std::thread>& threads : threads_) {
+  for (auto& threads : threads_) {
     for (std::thread& thread : threads) end(thread);
   }
   {
@@ -60,42 +84,45 @@ ThreadMover::~ThreadMover() {
   end(deliverer_);
 }
 
-std::size_t ThreadMover::LaneOf(const Move& transfer) {
-  if (transfer.from == TierId::kDisk) return 2;
-  if (transfer.to == TierId::kDisk) return 1;
-  return transfer.to > transfer.from ? 0 : 3;
+std::size_t ThreadMover::LaneOf(TierId from, TierId to) {
+  if (from == TierId::kDisk) return 2;
+  if (to == TierId::kDisk) return 1;
+  return to > from ? 0 : 3;
 }
 
-void ThreadMover::EnsureThreads(std::size_t lane) {
-  if (!threads_.at(lane).empty()) return;
-  if (!deliverer_.joinable()) deliverer_ = std::thread(&ThreadMover::DeliverAll, shared_);
+bool ThreadMover::IsReady(TierId from, TierId to) {
+  const std::size_t lane = LaneOf(from, to);
   // Copies of a device wait for the device: two at a time keep the link busy.
   const bool link = shared_->crew != nullptr && (lane == 0 || lane == 3);
-  for (const bool nice : {false, true}) {
-    threads_.at(lane).emplace_back(&ThreadMover::Work, shared_, lane, nice);
+  try {
+    if (!deliverer_.joinable()) deliverer_ = std::thread(&ThreadMover::DeliverAll, shared_);
+    for (std::size_t i = 0; i < (link ? kThreads : 2); ++i) {
+      std::thread& thread = threads_.at(lane).at(i);
+      if (!thread.joinable()) thread = std::thread(&ThreadMover::Work, shared_, lane, i == 1);
+    }
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  } catch (const std::bad_alloc&) {
+    return false;
   }
-  if (link) threads_.at(lane).emplace_back(&ThreadMover::Work, shared_, lane, false);
 }
 
 void ThreadMover::Start(Move* transfer) {
-  const std::size_t at = LaneOf(*transfer);
-  EnsureThreads(at);
-  Lane& lane = shared_->lanes.at(at);
+  Lane& lane = shared_->lanes.at(LaneOf(transfer->from, transfer->to));
   const std::lock_guard lock(lane.mutex);
-  lane.queues.at(static_cast<std::size_t>(transfer->priority)).push_back(transfer);
+  lane.queues.at(static_cast<std::size_t>(transfer->priority)).Push(transfer);
   shared_->waiting[IndexOf(transfer->from)][IndexOf(transfer->to)].fetch_add(1);
   // The nice one might take the only wake-up and have no right to the work.
   lane.wake.notify_all();
 }
 
 void ThreadMover::Raise(Move* transfer, Priority priority) {
-  Lane& lane = shared_->lanes.at(LaneOf(*transfer));
+  Lane& lane = shared_->lanes.at(LaneOf(transfer->from, transfer->to));
   const std::lock_guard lock(lane.mutex);
-  std::deque<Move*>& queue = lane.queues.at(static_cast<std::size_t>(transfer->priority));
-  const auto found = std::find(queue.begin(), queue.end(), transfer);
-  if (found == queue.end()) return;  // It is being carried.
-  lane.queues.at(static_cast<std::size_t>(priority)).push_back(transfer);
-  queue.erase(std::find(queue.begin(), queue.end(), transfer));
+  const auto before = static_cast<std::size_t>(transfer->priority);
+  if (!lane.queues.at(before).Remove(transfer)) return;  // It is being carried.
+  lane.queues.at(static_cast<std::size_t>(priority)).Push(transfer);
   transfer->priority = priority;
   lane.wake.notify_all();
 }
@@ -131,9 +158,7 @@ Move* ThreadMover::Next(Shared& shared, Lane& lane, std::unique_lock<std::mutex>
       lane.background_free = now + std::chrono::duration_cast<Steady::duration>(
                                        std::chrono::duration<double>(seconds));
     }
-    Move* const first = queue->front();
-    queue->pop_front();
-    return first;
+    return queue->Pop();
   }
 }
 
@@ -156,20 +181,10 @@ void ThreadMover::Work(std::shared_ptr<Shared> shared, std::size_t at, bool nice
       Deliver(*shared, transfer);
       continue;
     }
-    if (!HandToDeliverer(*shared, transfer)) Deliver(*shared, transfer);
+    const std::lock_guard lock(shared->done_mutex);
+    shared->done.Push(transfer);
+    shared->done_wake.notify_one();
   }
-}
-
-// False: there was no memory for that.
-bool ThreadMover::HandToDeliverer(Shared& shared, Move* transfer) {
-  const std::lock_guard lock(shared.done_mutex);
-  try {
-    shared.done.push_back(transfer);
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-  shared.done_wake.notify_one();
-  return true;
 }
 
 void ThreadMover::Deliver(Shared& shared, Move* transfer) {
@@ -198,12 +213,15 @@ void ThreadMover::DeliverAll(std::shared_ptr<Shared> shared) {
         lock.unlock();
         if (!anything()) continue;
         const std::shared_ptr<void> alive = shared->alive();
-        if (alive != nullptr) shared->tick();
+        try {
+          if (alive != nullptr) shared->tick();
+        } catch (const std::bad_alloc&) {
+          continue;  // With the next one.
+        }
         continue;
       }
       if (shared->done.empty()) return;
-      transfer = shared->done.front();
-      shared->done.pop_front();
+      transfer = shared->done.Pop();
     }
     Deliver(*shared, transfer);
   }

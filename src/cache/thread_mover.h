@@ -9,13 +9,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
-#include <vector>
 
 #include "base/strand.h"
 #include "cache/move.h"
@@ -38,17 +36,33 @@ class ThreadMover final : public Mover {
   // its own: that one ends by itself.
   ~ThreadMover() override;
 
+  bool IsReady(TierId from, TierId to) override;
   void Start(Move* transfer) override;
   void Raise(Move* transfer, Priority priority) override;
   std::size_t Waiting(TierId from, TierId to) const override;
 
  private:
+  // First in, first out, linked through the moves: nothing here needs memory.
+  class Queue {
+   public:
+    bool empty() const { return first_ == nullptr; }
+    Move* front() const { return static_cast<Move*>(first_); }
+    void Push(Move* move);
+    Move* Pop();
+    bool Remove(const Move* move);  // False: it was not there.
+
+   private:
+    Strand::Task* first_ = nullptr;
+    Strand::Task* last_ = nullptr;
+  };
   // One way: down in memory, to disk, from disk, up in memory.
   static constexpr std::size_t kLanes = 4;
+  // Of each lane the second is nice.
+  static constexpr std::size_t kThreads = 3;
   struct Lane {
     std::mutex mutex;
     std::condition_variable wake;
-    std::array<std::deque<Move*>, kPriorities> queues;  // Guarded by mutex, as all below.
+    std::array<Queue, kPriorities> queues;  // Guarded by mutex, as all below.
     bool stop = false;
     std::chrono::steady_clock::time_point background_free{};  // When more of that may be done.
   };
@@ -65,19 +79,18 @@ class ThreadMover final : public Mover {
     // the strand for others, and must not be slow at that.
     std::mutex done_mutex;
     std::condition_variable done_wake;
-    std::deque<Move*> done;  // Guarded by done_mutex.
+    Queue done;              // Guarded by done_mutex.
     bool done_stop = false;  // Guarded by done_mutex.
   };
-  static std::size_t LaneOf(const Move& transfer);
+  static std::size_t LaneOf(TierId from, TierId to);
   static void Work(std::shared_ptr<Shared> shared, std::size_t lane, bool nice);
   static Move* Next(Shared& shared, Lane& lane, std::unique_lock<std::mutex>& lock, bool nice);
-  static bool HandToDeliverer(Shared& shared, Move* transfer);
   static void Deliver(Shared& shared, Move* transfer);
   static void DeliverAll(std::shared_ptr<Shared> shared);
-  void EnsureThreads(std::size_t lane);
 
   const std::shared_ptr<Shared> shared_;
-  std::array<std::vector<std::thread>, kLanes> threads_;  // The strand's.
+  // The strand's; started when needed.
+  std::array<std::array<std::thread, kThreads>, kLanes> threads_;
   std::thread deliverer_;
 };
 

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <memory>
-#include <new>
 #include <optional>
 
 #include "cache/gauge.h"
@@ -29,12 +28,8 @@ struct Line {
   void Enter(EntryId id) {
     Facts facts;
     if (!view.Read(id, &facts)) return;
-    try {
-      idle.Enter(id, facts);
-      policy.order->Entered(id, facts);
-    } catch (const std::bad_alloc&) {
-      // It leaves when it is set again or erased; for pressure it is not there.
-    }
+    if (!idle.Enter(id, facts)) lacks_somebody = true;
+    if (!policy.order->Entered(id, facts)) lacks_somebody = true;
   }
   void Left(EntryId id) {
     idle.Left(id);
@@ -44,6 +39,7 @@ struct Line {
   const TierView view;
   Ranking idle;  // By last use: idle limits, TTL, and every order that wants it.
   Policy policy;
+  bool lacks_somebody = false;  // There was no memory for an entry's place here.
 
  private:
   static RankMark MarkOf(TierId tier, bool backed, unsigned which) {
