@@ -1,5 +1,8 @@
 #include "sweep/failing_new.h"
 
+#include <execinfo.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -11,12 +14,17 @@ std::atomic<bool> armed{false};
 std::atomic<std::uint64_t> count{0};
 std::atomic<std::uint64_t> fail_at{0};
 std::atomic<bool> fail_for_good{false};
+std::atomic<bool> show_first{false};
 thread_local int exempt = 0;
 
 bool Refused() {
   if (!armed.load(std::memory_order_relaxed) || exempt > 0) return false;
   const std::uint64_t number = count.fetch_add(1, std::memory_order_relaxed);
   const std::uint64_t at = fail_at.load(std::memory_order_relaxed);
+  if (number == at && show_first.load(std::memory_order_relaxed)) {
+    void* frames[40];
+    ::backtrace_symbols_fd(frames, ::backtrace(frames, 40), STDERR_FILENO);
+  }
   return number == at || (number > at && fail_for_good.load(std::memory_order_relaxed));
 }
 }  // namespace
@@ -28,6 +36,7 @@ void FailNewAt(std::uint64_t number, bool for_good) {
   armed = true;
 }
 
+void ShowFirstRefused() { show_first = true; }
 void HealNew() { armed = false; }
 std::uint64_t CountedNews() { return count; }
 

@@ -8,6 +8,8 @@ namespace spillway::sweep {
 
 // From now on allocation `number` (from 0) fails, or it and all after it.
 void FailNewAt(std::uint64_t number, bool for_good);
+// The first that fails says where, for addr2line.
+void ShowFirstRefused();
 void HealNew();
 std::uint64_t CountedNews();
 

@@ -30,6 +30,7 @@
 
 #include <fmt/format.h>
 
+#include "sweep/failing_new.h"
 #include "sweep/script.h"
 
 namespace spillway::sweep {
@@ -89,7 +90,7 @@ std::optional<Settings> ReadArguments(int argc, char** argv) {
   return settings;
 }
 
-// Runs in processes of their own, as many at a time as there are processors.
+// Runs in processes of their own, several at a time.
 class Sweep {
  public:
   explicit Sweep(std::filesystem::path scratch) : scratch_(std::move(scratch)) {}
@@ -102,7 +103,8 @@ class Sweep {
   };
 
   void Start(const Fault& fault, Tally* tally) {
-    const std::size_t most = std::max(2U, std::thread::hardware_concurrency());
+    // They mostly wait: for a disk, a poll, a deadline.
+    const std::size_t most = 3 * std::max(2U, std::thread::hardware_concurrency());
     while (under_way_.size() >= most) Await();
     One one;
     one.fault = fault;
@@ -220,6 +222,7 @@ int Main(int argc, char** argv) {
   const std::filesystem::path scratch = pattern;
   bool good = true;
   if (settings->number) {
+    ShowFirstRefused();
     const Verdict verdict =
         RunScript((scratch / "one").string(),
                   {settings->kind.value_or(Kind::kNew), *settings->number, settings->for_good});
