@@ -16,7 +16,7 @@ bootstrap = @tools/bootstrap.sh $(1)
 build     = @tools/build.sh $(1)
 check     = @python3 tools/check.py $(1)
 
-.PHONY: all run test bench lint san coverage sim kill-loop ci-long install format clean help
+.PHONY: all run test bench lint san coverage sim kill-loop sweep ci-long install format clean help
 .DEFAULT_GOAL := all
 
 all: ## Build the program and the libraries (the default)
@@ -58,6 +58,11 @@ kill-loop: ## Kills a cache under load N=1000 times and verifies what it left
 	$(call bootstrap,test)
 	$(call build,release kill_loop)
 	@build/release/tests/kill_loop --kills $(N)
+
+sweep: ## Each file call, chunk and allocation of a run fails, once and for good
+	$(call bootstrap,test)
+	$(call build,release sweep)
+	@build/release/tests/sweep
 
 ci-long: ## Everything: tests, all sanitizers, lint, coverage, long simulation, bench
 	$(call bootstrap,test)

@@ -105,9 +105,10 @@ class Run {
     faults_.Heal();
     if (Open()) {
       ReadAll(true);
-      // It may be busy with what it has just brought up.
+      // On a busy machine samples are late, and a tier without one does not grow.
       bool taken = false;
-      for (int tries = 0; tries < 20 && !taken; ++tries) {
+      for (int tries = 0; tries < 400 && !taken; ++tries) {
+        if (tries > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
         Set("healed", 40'000);
         taken = Get("healed") == 1;
       }
