@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+"""Memory given back on a real GPU, measured in the process that wants it.
+
+Usage, on the machine with the GPU, after bench/gpu/pack.sh:
+  bench/gpu/giveback.py PACK PART...     parts: backed unbacked share chaos ledger restore
+Every part prints its figures and one JSON line; contexts are compared bit for bit.
+"""
+import json, os, random, subprocess, sys, tempfile, time
+
+GIB = 1 << 30
+pack = sys.argv[1]
+run_dir = tempfile.mkdtemp(prefix="spillway-run-")
+env = dict(os.environ, SPILLWAY_RUN_DIR=run_dir,
+           LD_LIBRARY_PATH=pack + "/lib:" + os.environ.get("LD_LIBRARY_PATH", ""))
+
+
+class Program:
+    def __init__(self, *words):
+        self.process = subprocess.Popen([pack + "/giveback", *words], env=env, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def send(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        while True:
+            line = self.process.stdout.readline()
+            if not line:
+                raise SystemExit(f"the program ended: {self.process.wait()}")
+            if line.startswith("{"):
+                return json.loads(line)
+            print("|", line, end="", flush=True)  # What it logs.
+
+    def do(self, line):
+        self.send(line)
+        return self.answer()
+
+    def quit(self):
+        try:
+            self.send("quit")
+            self.process.wait(60)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            self.process.kill()
+        self.process.wait()
+
+
+def p(values, share):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(share * len(values)))] if values else 0
+
+
+def say(part, **figures):
+    print(part, json.dumps(figures), flush=True)
+
+
+def checked(cache, part):
+    seen = cache.do("verify 0")
+    stats = cache.do("stats")
+    say(part + " contents", right=seen["right"], wrong=seen["wrong"], missing=seen["missing"],
+        destroyed=stats["destroyed"], seconds=seen["seconds"], why=seen["why"])
+
+
+# Idle memory that the host tier can back; the rest is somebody else's.
+def hold_back(blocker, keep):
+    free = blocker.do("look")["free"]
+    if free > keep:
+        blocker.do(f"take {free - keep}")
+
+
+def backed():
+    blocker, neighbour = Program("neighbour"), Program("neighbour")
+    hold_back(blocker, 82 * GIB)
+    cache = Program("cache", "--host", "88GiB")
+    say("fill", **cache.do("fill 0"))
+    say("backed", **cache.do("backed 60"))
+    say("stats", **cache.do("stats"))
+    times, asks, failed = [], [], 0
+    for _ in range(30):
+        took = neighbour.do(f"ask {10 * GIB}")
+        failed += took["code"] != 0
+        if took["code"] == 0:
+            times.append(took["ms"])
+            asks.append(took["ask_ms"])
+        neighbour.do("free")
+        cache.do("up")
+        cache.do("backed 20")
+    say("10 GiB backed, ms", n=len(times), p50=p(times, .5), p99=p(times, .99), failed=failed,
+        ask_p50=p(asks, .5))
+    times = []
+    for _ in range(5):
+        took = neighbour.do(f"ask {64 * GIB}")
+        if took["code"] == 0:
+            times.append(took["ms"])
+        else:
+            say("64 GiB refused", **took)
+        neighbour.do("free")
+        cache.do("up")
+        cache.do("backed 20")
+    say("64 GiB backed, ms", n=len(times), p50=p(times, .5), max=max(times, default=0))
+    checked(cache, "backed")
+    for program in (cache, neighbour, blocker):
+        program.quit()
+
+
+def unbacked():
+    blocker, neighbour = Program("neighbour"), Program("neighbour")
+    hold_back(blocker, 40 * GIB)
+    cache = Program("cache", "--host", "88GiB", "--no-behind")
+    time.sleep(45)  # The host tier is registered with the driver in the background.
+    say("fill", **cache.do("fill 0"))
+    times, failed, freed = [], 0, []
+    for _ in range(20):
+        took = neighbour.do(f"ask {10 * GIB}")
+        failed += took["code"] != 0
+        if took["code"] == 0:
+            times.append(took["ms"])
+            freed.append(took["freed"])
+        else:
+            say("10 GiB refused", **took)
+        neighbour.do("free")
+        # What went down is compared and forgotten, and new ones come.
+        cache.do("fill 0")
+        if cache.do("stats")["host_bytes"] > 60 * GIB:
+            checked(cache, "unbacked")
+            cache.do("erase 160")
+    say("10 GiB unbacked, ms", n=len(times), p50=p(times, .5), p99=p(times, .99), failed=failed,
+        freed_gib=p(freed, .5) / GIB)
+    say("stats", **cache.do("stats"))
+    checked(cache, "unbacked")
+    for program in (cache, neighbour, blocker):
+        program.quit()
+
+
+def share():
+    neighbour = Program("neighbour")
+    cache = Program("cache", "--host", "90GiB")
+    cache.do("fill 0")
+    cache.do("churn 1")
+    total = cache.do("stats")["total"]
+    for part in (0, .5, .8, .92):
+        neighbour.do("free")
+        time.sleep(1)
+        target = int(total * part)
+        # As a program that loads: in steps the reserve can bear.
+        taken, failed = 0, 0
+        while taken < target:
+            step = min(2 * GIB, target - taken)
+            got = neighbour.do(f"take {step}")
+            if got["code"] == 0:
+                taken += step
+            else:
+                failed += 1
+                time.sleep(.01)
+                if failed > 500:
+                    break
+        before = cache.do("stats")["changes"]
+        shares = []
+        end = time.time() + 30
+        while time.time() < end:
+            s = cache.do("stats")
+            idle = s["total"] - s["others"] - s["reserve"]
+            if time.time() > end - 25 and idle > 0:
+                shares.append(s["held"] / idle)
+            time.sleep(.25)
+        s = cache.do("stats")
+        say("share", others=part, share=p(shares, .5), least=min(shares, default=0),
+            level=s["level"], changes=s["changes"] - before, refused_steps=failed,
+            idle_gib=round((s["total"] - s["others"] - s["reserve"]) / GIB, 1))
+    neighbour.do("free")
+    cache.do("churn 0")
+    checked(cache, "share")
+    for program in (cache, neighbour):
+        program.quit()
+
+
+def chaos(seconds):
+    neighbour, blocker = Program("neighbour"), Program("neighbour")
+    hold_back(blocker, 84 * GIB)
+    cache = Program("cache", "--host", "88GiB")
+    cache.do("fill 0")
+    cache.do("backed 60")
+    cache.do("churn 1")
+    reserve = cache.do("stats")["reserve"]
+    rng = random.Random(4)
+
+    def rounds(name, how_long, allocate):
+        tried = failed = 0
+        times = []
+        end = time.time() + how_long
+        while time.time() < end:
+            code, ms, calls = allocate()
+            tried += calls
+            failed += code
+            times.append(ms)
+            time.sleep(rng.uniform(0, .2))
+            neighbour.do("free")
+            time.sleep(rng.uniform(0, .3))
+        say(name, calls=tried, failed=failed, p50_ms=p(times, .5), p99_ms=p(times, .99))
+
+    def asking():
+        got = neighbour.do(f"ask {int(rng.uniform(.1, 40) * GIB)}")
+        if got["code"]:
+            say("refused", **got)
+        return int(got["code"] != 0), got["ms"], 1
+
+    def steps():
+        left, failed, ms, calls = rng.uniform(.1, 40) * GIB, 0, 0, 0
+        while left > 0:
+            step = min(left, rng.uniform(.1, 1) * reserve / 2)
+            got = neighbour.do(f"take {int(step)}")
+            failed += got["code"] != 0
+            ms += got["ms"]
+            calls += 1
+            left -= step
+        return failed, ms, calls
+
+    def single():
+        got = neighbour.do(f"take {int(rng.uniform(.1, 40) * GIB)}")
+        return int(got["code"] != 0), got["ms"], 1
+
+    rounds("asks first", seconds * .5, asking)
+    rounds("grows in steps up to half the reserve", seconds * .25, steps)
+    rounds("single calls without asking", seconds * .25, single)
+    cache.do("churn 0")
+    checked(cache, "chaos")
+    for program in (cache, neighbour, blocker):
+        program.quit()
+
+
+def ledger():
+    neighbour = Program("neighbour")
+    cache = Program("cache", "--host", "8GiB", "--no-behind")
+    time.sleep(4)
+    cache.do("cycle 200")
+    before = neighbour.do("look")["free"]
+    cycles = cache.do("cycle 100000")
+    after = neighbour.do("look")["free"]
+    say("ledger", **cycles, free_before=before, free_after=after, chunks=(before - after) / (32 << 20))
+    start = neighbour.do("look")["free"]
+    cache.do("fill 0")
+    held = cache.do("stats")["held"]
+    cache.process.kill()
+    gone = neighbour.do(f"gone {start}")
+    say("kill -9", held_gib=held / GIB, back_s=gone["seconds"], free_gib=gone["free"] / GIB)
+    cache.process.wait()
+    neighbour.quit()
+
+
+def restore():
+    with tempfile.TemporaryDirectory(prefix="spillway-disk-", dir=os.environ.get("DISK_DIR")) as disk:
+        cache = Program("cache", "--host", "24GiB", "--context", "4GiB", "--disk", disk)
+        time.sleep(10)
+        say("set 3", **cache.do("fill 3"))
+        say("backed", **cache.do("backed 60"))
+        neighbour = Program("neighbour")
+        times = []
+        for i in range(6):
+            neighbour.do(f"ask {13 * GIB}")
+            neighbour.do("free")
+            for n in range(3):
+                got = cache.do(f"restore {n}")
+                if i > 0:
+                    times.append(got["restore_s"])
+            cache.do("backed 20")
+        say("4 GiB from host, ms", p50=p(times, .5) * 1e3, max=max(times) * 1e3,
+            gbs=4 * GIB / p(times, .5) / 1e9)
+        for _ in range(600):
+            if cache.do("stats")["disk_bytes"] >= 12 * GIB:
+                break
+            time.sleep(.1)
+        say("reopened", **cache.do("reopen"))
+        time.sleep(1)
+        for n in range(3):
+            say("4 GiB from disk", **cache.do(f"restore {n}"))
+        checked(cache, "restore")
+        for name in os.listdir(disk):
+            path = os.path.join(disk, name)
+            if os.path.getsize(path) > GIB:
+                out = subprocess.run(["dd", f"if={path}", "of=/dev/null", "bs=8M", "count=512",
+                                      "iflag=direct"], capture_output=True, text=True)
+                say("dd beside it", says=out.stderr.strip().splitlines()[-1])
+        cache.quit()
+        neighbour.quit()
+
+
+for part in sys.argv[2:]:
+    name, _, argument = part.partition("=")
+    start = time.time()
+    {"backed": backed, "unbacked": unbacked, "share": share, "ledger": ledger, "restore": restore,
+     "chaos": lambda: chaos(float(argument or 300))}[name]()
+    print(f"-- {name}: {time.time() - start:.0f} s", flush=True)
