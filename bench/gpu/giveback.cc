@@ -38,6 +38,7 @@ struct Plan {
   Bytes context = 256 * kMiB;
   bool behind = true;
   std::string disk;
+  Bytes disk_bytes = 0;
   std::string device = "cuda:0";
 };
 
@@ -87,8 +88,14 @@ class CacheSide {
     options.host_capacity = plan_.host;
     options.write_behind_rate.reset();
     options.ttl.reset();
-    if (!plan_.behind) options.write_behind_after.reset();
+    if (!plan_.behind) {
+      // Nor by relief: what is asked for has to be copied then.
+      options.write_behind_after.reset();
+      options.thresholds = {
+          .normal = 0.990, .pressure = 0.993, .critical = 0.996, .emergency = 0.999};
+    }
     if (!plan_.disk.empty()) options.disk_dir = plan_.disk;
+    if (plan_.disk_bytes > 0) options.disk_capacity = plan_.disk_bytes;
     options.on_event = [this](const Event& event) {
       if (event.action == Action::kDestroy && event.reason != Reason::kErased &&
           event.reason != Reason::kReplaced) {
@@ -99,6 +106,9 @@ class CacheSide {
     if (!cache) Stop(cache.error().message);
     cache_ = std::move(*cache);
     if (Status ok = cache_->Start(); !ok) Stop(ok.error().message);
+    while (cache_->stats().device.total == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // real world: the first reading
+    }
   }
 
   Status Set(std::uint64_t n) {
@@ -159,11 +169,12 @@ class CacheSide {
     fmt::print(
         "{{\"total\":{},\"free\":{},\"held\":{},\"bytes\":{},\"backed\":{},\"others\":{},"
         "\"reserve\":{},\"level\":\"{}\",\"changes\":{},\"host_bytes\":{},\"host_held\":{},"
-        "\"disk_bytes\":{},\"entries\":{},\"destroyed\":{},\"moves\":{}}}\n",
+        "\"disk_bytes\":{},\"entries\":{},\"destroyed\":{},\"moves\":{},\"read\":{},\"refused\":{}}"
+        "}\n",
         stats.device.total, stats.device.free, stats.device.held, stats.device.bytes,
         stats.device.backed, stats.device.others, stats.device.reserve, Name(stats.device.level),
         stats.device.level_changes, stats.host.bytes, stats.host.held, stats.disk.bytes,
-        cache_->size(), destroyed_.load(), stats.moves.under_way);
+        cache_->size(), destroyed_.load(), stats.moves.under_way, read_.load(), refused_.load());
   }
 
   // New contexts until `n` are there or, with 0, until the device is full.
@@ -284,9 +295,11 @@ class CacheSide {
       while (churning_) {
         const std::uint64_t n = low_ + random() % std::max<std::uint64_t>(1, next_ - low_);
         const auto got = cache_->Get(Key(n), {.where = Place::kDevice});
-        static_cast<void>(got);
+        ++(got && *got ? read_ : refused_);
         // What is idle is there to be used.
-        if (!got || !*got) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        if (!got || !*got) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(2));  // real world: agents wait
+        }
       }
     });
   }
@@ -300,6 +313,8 @@ class CacheSide {
   std::atomic<std::uint64_t> low_{0};
   std::atomic<std::uint64_t> next_{0};
   std::atomic<bool> churning_{false};
+  std::atomic<std::uint64_t> read_{0};
+  std::atomic<std::uint64_t> refused_{0};
   std::thread churn_;
 };
 
@@ -409,6 +424,8 @@ int main(int argc, char** argv) {
   cache->add_option("--context", context, "bytes of a context");
   cache->add_flag("--no-behind", no_behind, "nothing is copied down before it must be");
   cache->add_option("--disk", plan.disk, "folder of a disk tier");
+  std::string disk_bytes;
+  cache->add_option("--disk-bytes", disk_bytes, "most bytes of that");
   cache->add_option("--device", plan.device, "the device");
   app.add_subcommand("neighbour", "somebody else; commands on stdin");
   CLI11_PARSE(app, argc, argv);
@@ -418,6 +435,7 @@ int main(int argc, char** argv) {
   }
   plan.host = Sized(host);
   plan.context = Sized(context);
+  if (!disk_bytes.empty()) plan.disk_bytes = Sized(disk_bytes);
   plan.behind = !no_behind;
   CacheSide(plan).Run();
 }

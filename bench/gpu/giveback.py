@@ -76,7 +76,7 @@ def backed():
     say("backed", **cache.do("backed 60"))
     say("stats", **cache.do("stats"))
     times, asks, failed = [], [], 0
-    for _ in range(30):
+    for _ in range(25):
         took = neighbour.do(f"ask {10 * GIB}")
         failed += took["code"] != 0
         if took["code"] == 0:
@@ -88,7 +88,7 @@ def backed():
     say("10 GiB backed, ms", n=len(times), p50=p(times, .5), p99=p(times, .99), failed=failed,
         ask_p50=p(asks, .5))
     times = []
-    for _ in range(5):
+    for _ in range(3):
         took = neighbour.do(f"ask {64 * GIB}")
         if took["code"] == 0:
             times.append(took["ms"])
@@ -109,8 +109,10 @@ def unbacked():
     cache = Program("cache", "--host", "88GiB", "--no-behind")
     time.sleep(45)  # The host tier is registered with the driver in the background.
     say("fill", **cache.do("fill 0"))
-    times, failed, freed = [], 0, []
+    times, failed, freed, backed = [], 0, [], []
     for _ in range(20):
+        stats = cache.do("stats")
+        backed.append(stats["backed"])
         took = neighbour.do(f"ask {10 * GIB}")
         failed += took["code"] != 0
         if took["code"] == 0:
@@ -125,17 +127,20 @@ def unbacked():
             checked(cache, "unbacked")
             cache.do("erase 160")
     say("10 GiB unbacked, ms", n=len(times), p50=p(times, .5), p99=p(times, .99), failed=failed,
-        freed_gib=p(freed, .5) / GIB)
+        freed_gib=p(freed, .5) / GIB, backed_before_gib=max(backed) / GIB)
     say("stats", **cache.do("stats"))
     checked(cache, "unbacked")
     for program in (cache, neighbour, blocker):
         program.quit()
 
 
-def share():
+def share(seconds):
+    # RAM and disk together hold all that a card of 140 GiB can.
+    folder = tempfile.TemporaryDirectory(prefix="spillway-disk-", dir=os.environ.get("DISK_DIR"))
     neighbour = Program("neighbour")
-    cache = Program("cache", "--host", "90GiB")
+    cache = Program("cache", "--host", "94GiB", "--disk", folder.name, "--disk-bytes", "46GiB")
     cache.do("fill 0")
+    say("backed", **cache.do("backed 75"))
     cache.do("churn 1")
     total = cache.do("stats")["total"]
     for part in (0, .5, .8, .92):
@@ -154,24 +159,28 @@ def share():
                 time.sleep(.01)
                 if failed > 500:
                     break
-        before = cache.do("stats")["changes"]
+        start = cache.do("stats")
+        before = start["changes"]
         shares = []
-        end = time.time() + 30
+        end = time.time() + seconds
         while time.time() < end:
             s = cache.do("stats")
             idle = s["total"] - s["others"] - s["reserve"]
-            if time.time() > end - 25 and idle > 0:
+            if time.time() > end - seconds * .8 and idle > 0:
                 shares.append(s["held"] / idle)
             time.sleep(.25)
         s = cache.do("stats")
         say("share", others=part, share=p(shares, .5), least=min(shares, default=0),
             level=s["level"], changes=s["changes"] - before, refused_steps=failed,
+            read=s["read"] - start["read"], refused_reads=s["refused"] - start["refused"],
+            reserve_gib=round(s["reserve"] / GIB, 1), destroyed=s["destroyed"],
             idle_gib=round((s["total"] - s["others"] - s["reserve"]) / GIB, 1))
     neighbour.do("free")
     cache.do("churn 0")
     checked(cache, "share")
     for program in (cache, neighbour):
         program.quit()
+    folder.cleanup()
 
 
 def chaos(seconds):
@@ -204,15 +213,17 @@ def chaos(seconds):
             say("refused", **got)
         return int(got["code"] != 0), got["ms"], 1
 
-    def steps():
+    def steps(loads):
         left, failed, ms, calls = rng.uniform(.1, 40) * GIB, 0, 0, 0
         while left > 0:
-            step = min(left, rng.uniform(.1, 1) * reserve / 2)
+            step = min(left, rng.uniform(.1, 1) * reserve)
             got = neighbour.do(f"take {int(step)}")
             failed += got["code"] != 0
             ms += got["ms"]
             calls += 1
             left -= step
+            if loads:
+                time.sleep(step / 55e9)  # What it took is filled over the link.
         return failed, ms, calls
 
     def single():
@@ -220,8 +231,9 @@ def chaos(seconds):
         return int(got["code"] != 0), got["ms"], 1
 
     rounds("asks first", seconds * .5, asking)
-    rounds("grows in steps up to half the reserve", seconds * .25, steps)
-    rounds("single calls without asking", seconds * .25, single)
+    rounds("steps up to the reserve, each loaded over the link", seconds * .25, lambda: steps(True))
+    rounds("steps up to the reserve, back to back", seconds * .125, lambda: steps(False))
+    rounds("single calls without asking", seconds * .125, single)
     cache.do("churn 0")
     checked(cache, "chaos")
     for program in (cache, neighbour, blocker):
@@ -269,17 +281,21 @@ def restore():
             if cache.do("stats")["disk_bytes"] >= 12 * GIB:
                 break
             time.sleep(.1)
+        data = max((os.path.join(disk, name) for name in os.listdir(disk)), key=os.path.getsize)
+
+        def raw(skip):
+            out = subprocess.run(["dd", f"if={data}", "of=/dev/null", "bs=8M", "count=448",
+                                  f"skip={skip}", "iflag=direct"], capture_output=True, text=True)
+            return out.stderr.strip().splitlines()[-1]
+
         say("reopened", **cache.do("reopen"))
         time.sleep(1)
-        for n in range(3):
-            say("4 GiB from disk", **cache.do(f"restore {n}"))
+        # Whatever is read twice may come from a cache of the machine below.
+        say("dd of the first", says=raw(8))
+        for n in (1, 2, 0):
+            say(f"4 GiB from disk, number {n}", **cache.do(f"restore {n}"))
+        say("dd of the first again", says=raw(8))
         checked(cache, "restore")
-        for name in os.listdir(disk):
-            path = os.path.join(disk, name)
-            if os.path.getsize(path) > GIB:
-                out = subprocess.run(["dd", f"if={path}", "of=/dev/null", "bs=8M", "count=512",
-                                      "iflag=direct"], capture_output=True, text=True)
-                say("dd beside it", says=out.stderr.strip().splitlines()[-1])
         cache.quit()
         neighbour.quit()
 
@@ -287,6 +303,7 @@ def restore():
 for part in sys.argv[2:]:
     name, _, argument = part.partition("=")
     start = time.time()
-    {"backed": backed, "unbacked": unbacked, "share": share, "ledger": ledger, "restore": restore,
+    {"backed": backed, "unbacked": unbacked, "ledger": ledger, "restore": restore,
+     "share": lambda: share(float(argument or 30)),
      "chaos": lambda: chaos(float(argument or 300))}[name]()
     print(f"-- {name}: {time.time() - start:.0f} s", flush=True)

@@ -34,6 +34,9 @@ struct Reading {
   // the source does not tell.
   std::optional<Bytes> reserved = {};
   Scope scope = Scope::kGiven;
+  // What this process's tier held of it at that moment, where the source knows:
+  // so our own comings and goings are not taken for somebody else's.
+  std::optional<Bytes> held = {};
 
   // 1 - free / (total - reserved).
   SPILLWAY_API double pressure() const;

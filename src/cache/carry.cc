@@ -70,18 +70,18 @@ Status FromDevice(const Ways& ways, Move* transfer) {
 // To such a device: the host's copy is verified while it travels. What the link
 // did to it is the link's own checksums' to say.
 Status ToDevice(const Ways& ways, Move* transfer) {
-  constexpr Bytes kStep = 64 * kMiB;
+  // Not far ahead of the link: both read the same memory, and what one has read
+  // the other finds in the cache.
+  constexpr Bytes kAhead = 32 * kMiB;
   SealCrew::Job job(ways.crew, transfer->source, transfer->bytes);
-  job.Arrived(transfer->bytes);
-  for (Bytes at = 0; at < transfer->bytes; at += kStep) {
-    if (transfer->cancelled.load(std::memory_order_relaxed)) {
-      return Error{Code::kCancelled, "the move was called off"};
-    }
-    const Bytes bytes = std::min(kStep, transfer->bytes - at);
-    Status written =
-        ways.device->Write(transfer->landing.block + at, Source(transfer->source + at, bytes));
-    if (!written) return written;
-  }
+  const auto verify_up_to = [&](Bytes gone) {
+    job.Arrived(std::min(transfer->bytes, gone + kAhead));
+    return !transfer->cancelled.load(std::memory_order_relaxed);
+  };
+  verify_up_to(0);
+  Status written = ways.device->WriteFromHost(transfer->landing.block, transfer->source,
+                                              transfer->bytes, verify_up_to);
+  if (!written) return written;
   Seal seal = job.Finish();
   if (!transfer->seal) {
     transfer->seal = std::move(seal);

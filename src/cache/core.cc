@@ -239,6 +239,7 @@ Core::SampleValue Core::ValueOf(const Result<Reading>& reading) {
   if (reading->total > reserved) {
     value.total = reading->total - reserved;
     value.pressure = reading->pressure();
+    value.held = reading->held;
   }
   return value;
 }
@@ -483,7 +484,7 @@ void Core::PassSteps::Look() {
   const TimePoint now = core_->clock_->Now();
   if (engine.Look(now)) return;
   const Level before = engine.level(tier_);
-  if (sample_) engine.Sample(tier_, sample_->pressure, sample_->total, now);
+  if (sample_) engine.Sample(tier_, sample_->pressure, sample_->total, now, sample_->held);
   const bool run = engine.RunsOnEverySample() || engine.level(tier_) != before;
   next_ = run ? Next::kRelieve : Next::kNothing;
 }

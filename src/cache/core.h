@@ -104,6 +104,7 @@ class Core : public std::enable_shared_from_this<Core> {
   struct SampleValue {
     std::optional<double> pressure;  // Empty: the reading failed.
     Bytes total = 0;
+    std::optional<Bytes> held = {};  // See Reading.
   };
   // A reading that failed, or makes no sense, is none.
   static SampleValue ValueOf(const Result<Reading>& reading);

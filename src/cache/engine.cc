@@ -350,7 +350,8 @@ void Engine::RankTheUnranked() {
 
 // --- pressure and time ---
 
-void Engine::Sample(TierId id, std::optional<double> pressure, Bytes total, TimePoint now) {
+void Engine::Sample(TierId id, std::optional<double> pressure, Bytes total, TimePoint now,
+                    std::optional<Bytes> held_then) {
   TierState& tier = state(id);
   ++tier.samples;
   if (pressure) {
@@ -360,10 +361,11 @@ void Engine::Sample(TierId id, std::optional<double> pressure, Bytes total, Time
     const Bytes scale = corrects ? total : 0;
     // Our slack in shared chunks comes and goes with our own entries: where it
     // is known it is not taken for somebody else's growth.
-    const Bytes ours = single() ? store_->bytes(id) : store_->held(id);
+    const Bytes held_now = held_then.value_or(store_->held(id));
+    const Bytes ours = single() ? store_->bytes(id) : held_now;
     const double others = used * static_cast<double>(scale) - static_cast<double>(ours);
     const double taken = std::min(used, 1.0) * static_cast<double>(total);
-    const auto held = static_cast<double>(store_->held(id));
+    const auto held = static_cast<double>(held_now);
     if (!single() && total > 0) {
       // What could be given back at once is no pressure.
       used -= static_cast<double>(store_->clean(id)) / static_cast<double>(total);

@@ -102,7 +102,9 @@ class Engine {
   // --- pressure and time ---
 
   // One sample of a tier; empty: the reading failed. `total` scales what leaves.
-  void Sample(TierId tier, std::optional<double> pressure, Bytes total, TimePoint now);
+  // `held`: what the tier held then, if that is known.
+  void Sample(TierId tier, std::optional<double> pressure, Bytes total, TimePoint now,
+              std::optional<Bytes> held = {});
   // Moves time on: expiry, dwell, the age of the last sample, who has waited
   // too long. Cheap when nothing is due. True: more is due than one call does;
   // call again.

@@ -9,4 +9,11 @@ Status Device::CopyToHost(const std::byte* from, Bytes bytes, std::byte* to,
   return copied;
 }
 
+Status Device::CopyFromHost(std::byte* to, const std::byte* from, Bytes bytes,
+                            const std::function<bool(Bytes)>& arrived) {
+  Status copied = CopyIn(to, Source(from, bytes));
+  if (copied && !arrived(bytes)) return Error{Code::kCancelled, "the copy was called off"};
+  return copied;
+}
+
 }  // namespace spillway

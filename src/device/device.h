@@ -59,6 +59,9 @@ class Device {
   // called off.
   virtual Status CopyToHost(const std::byte* from, Bytes bytes, std::byte* to,
                             const std::function<bool(Bytes)>& arrived);
+  // The other way round.
+  virtual Status CopyFromHost(std::byte* to, const std::byte* from, Bytes bytes,
+                              const std::function<bool(Bytes)>& arrived);
 };
 
 }  // namespace spillway

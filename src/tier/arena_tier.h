@@ -68,6 +68,10 @@ class ArenaTier final : public Tier {
                     const std::function<bool(Bytes)>& arrived) const override {
     return device_->CopyToHost(block, bytes, to, arrived);
   }
+  Status WriteFromHost(std::byte* block, const std::byte* from, Bytes bytes,
+                       const std::function<bool(Bytes)>& arrived) override {
+    return device_->CopyFromHost(block, from, bytes, arrived);
+  }
   bool host_readable() const override { return device_->host_readable(); }
   bool Owns(const void* at) const override {
     return !device_->host_readable() && at >= arena_->base() &&

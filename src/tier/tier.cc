@@ -9,4 +9,11 @@ Status Tier::ReadToHost(const std::byte* block, Bytes bytes, std::byte* to,
   return read;
 }
 
+Status Tier::WriteFromHost(std::byte* block, const std::byte* from, Bytes bytes,
+                           const std::function<bool(Bytes)>& arrived) {
+  Status written = Write(block, Source(from, bytes));
+  if (written && !arrived(bytes)) return Error{Code::kCancelled, "the copy was called off"};
+  return written;
+}
+
 }  // namespace spillway

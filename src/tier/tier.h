@@ -59,6 +59,8 @@ class Tier {
   // Into host memory; see Device::CopyToHost.
   virtual Status ReadToHost(const std::byte* block, Bytes bytes, std::byte* to,
                             const std::function<bool(Bytes)>& arrived) const;
+  virtual Status WriteFromHost(std::byte* block, const std::byte* from, Bytes bytes,
+                               const std::function<bool(Bytes)>& arrived);
   // Whether blocks can be read and written in place by this process.
   virtual bool host_readable() const { return true; }
   // Whether that is an address of this tier's own memory, where only it can read

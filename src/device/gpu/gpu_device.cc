@@ -20,7 +20,8 @@ namespace spillway {
 
 namespace {
 
-constexpr Bytes kChunkDefault = 32 * kMiB;
+constexpr Bytes kChunkMin = 2 * kMiB;
+constexpr Bytes kChunkMax = 64 * kMiB;
 // A driver that says "not ready" is asked again: others are queueing work.
 constexpr int kAccessTries = 64;
 
@@ -125,7 +126,9 @@ Status GpuDevice::Prepare() {
   if (const int code = driver_->granularity(&granule, &kind, 0); code != 0 || granule == 0) {
     return driver_->Failed("virtual memory management", code);
   }
-  chunk_bytes_ = options_.chunk_bytes.value_or(std::max<Bytes>(kChunkDefault, granule));
+  // Large ones are returned faster, small ones come free sooner.
+  chunk_bytes_ = options_.chunk_bytes.value_or(std::max<Bytes>(
+      std::clamp<Bytes>(std::bit_floor(total / 1024), kChunkMin, kChunkMax), granule));
   if (!std::has_single_bit(chunk_bytes_) || chunk_bytes_ % granule != 0) {
     return Error{Code::kInvalidArgument,
                  fmt::format("chunks of {} bytes do not fit {}: a power of two is needed that is a "
@@ -151,12 +154,13 @@ Result<Reading> GpuDevice::ReadMemory() {
   if (scope.code() != 0) return driver_->Failed("making the device current", scope.code());
   std::size_t free = 0;
   std::size_t total = 0;
+  const Bytes before = held_;
   if (const int code = driver_->memory_info(&free, &total); code != 0) {
     const Error failed = driver_->Failed("asking for its memory", code);
     if (GpuDriver::IsFatal(code)) copies_->Lose(failed.message);
     return failed;
   }
-  return Reading{.total = total, .free = free, .scope = Scope::kCard};
+  return Reading{.total = total, .free = free, .scope = Scope::kCard, .held = (before + held_) / 2};
 }
 
 GpuDevice::Ledger GpuDevice::ledger() const {
@@ -341,6 +345,12 @@ Status GpuDevice::RunAll(std::array<std::vector<GpuCopies::Piece>, GpuCopies::kW
 Status GpuDevice::CopyToHost(const std::byte* from, Bytes bytes, std::byte* to,
                              const std::function<bool(Bytes)>& arrived) {
   return copies_->Run(GpuCopies::Way::kToHost, {{AddressOf(to), AddressOf(from), bytes}}, {},
+                      arrived);
+}
+
+Status GpuDevice::CopyFromHost(std::byte* to, const std::byte* from, Bytes bytes,
+                               const std::function<bool(Bytes)>& arrived) {
+  return copies_->Run(GpuCopies::Way::kToDevice, {{AddressOf(to), AddressOf(from), bytes}}, {},
                       arrived);
 }
 

@@ -29,7 +29,8 @@ struct GpuDeviceOptions {
   // address. Empty: the first.
   std::string which = {};
   std::vector<std::string> libraries = {};
-  // A power of two and a multiple of the driver's granularity. Empty: 32 MiB.
+  // A power of two and a multiple of the driver's granularity. Empty: about 1,000
+  // to a card, 2 to 64 MiB each.
   std::optional<Bytes> chunk_bytes = {};
   // Every chunk is zeroed before it is returned, where a driver hands out what
   // the last one left in it.
@@ -65,6 +66,8 @@ class GpuDevice final : public Device {
   Status CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) override;
   Status CopyToHost(const std::byte* from, Bytes bytes, std::byte* to,
                     const std::function<bool(Bytes)>& arrived) override;
+  Status CopyFromHost(std::byte* to, const std::byte* from, Bytes bytes,
+                      const std::function<bool(Bytes)>& arrived) override;
 
   // Whether it is an address in a range of this device. Any thread.
   bool Owns(const void* at) const;
