@@ -47,12 +47,13 @@ void* HostAddress(std::uint64_t at) {
 }  // namespace
 
 GpuCopies::GpuCopies(std::shared_ptr<const GpuDriver> driver, int device, GpuContext context,
-                     const HostPins* pins, const Settings& settings)
+                     HostPins* pins, const Settings& settings)
     : driver_(std::move(driver)),
       device_(device),
       context_(context),
       pins_(pins),
       settings_(settings) {
+  for (Lanes& lanes : lanes_) lanes.free.reserve(kLanesMax);  // Giving back allocates nothing.
   const GpuScope scope(*driver_, device_, context_);
   if (scope.code() != 0) return;
   int greatest = 0;
@@ -75,12 +76,13 @@ void GpuCopies::LoadKernel() {
 }
 
 GpuCopies::~GpuCopies() {
+  if (in_doubt()) return;
   const GpuScope scope(*driver_, device_, context_);
-  if (scope.code() != 0 || is_lost()) return;
+  if (scope.code() != 0) return;
   for (Lanes& lanes : lanes_) {
     for (const std::unique_ptr<Lane>& lane : lanes.free) Destroy(lane.get());
   }
-  if (module_ != nullptr) driver_->module_unload(module_);
+  if (module_ != nullptr) Insist([&] { return driver_->module_unload(module_); });
 }
 
 std::string GpuCopies::lost() const {
@@ -96,6 +98,12 @@ void GpuCopies::Lose(const std::string& why) {
   is_lost_.store(true, std::memory_order_release);
 }
 
+void GpuCopies::Doubt(const std::string& why) {
+  in_doubt_.store(true, std::memory_order_release);
+  pins_->Forsake();
+  Lose(why);
+}
+
 Status GpuCopies::Check(std::string_view call, int code) {
   if (code == 0) return {};
   Error error = driver_->Failed(call, code);
@@ -106,7 +114,8 @@ Status GpuCopies::Check(std::string_view call, int code) {
 // --- lanes ---
 
 Result<std::unique_ptr<GpuCopies::Lane>> GpuCopies::MakeLane() {
-  auto lane = std::make_unique<Lane>();
+  std::unique_ptr<Lane> lane(new (std::nothrow) Lane);
+  if (lane == nullptr) return Error{Code::kNoMemory, "no memory"};
   int code = driver_->stream_create(&lane->stream, kGpuNonBlocking, priority_);
   if (code == 0) code = driver_->stream_create(&lane->kernels, kGpuNonBlocking, priority_);
   const auto event = [&](GpuEvent* into) {
@@ -125,20 +134,27 @@ Result<std::unique_ptr<GpuCopies::Lane>> GpuCopies::MakeLane() {
 
 void GpuCopies::Destroy(Lane* lane) {
   const auto event = [&](GpuEvent one) {
-    if (one != nullptr) driver_->event_destroy(one);
+    if (one != nullptr) Insist([&] { return driver_->event_destroy(one); });
   };
-  if (lane->stream != nullptr) driver_->stream_destroy(lane->stream);
-  if (lane->kernels != nullptr) driver_->stream_destroy(lane->kernels);
+  const auto stream = [&](GpuStream one) {
+    if (one != nullptr) Insist([&] { return driver_->stream_destroy(one); });
+  };
+  const auto host = [&](void* block) {
+    if (block != nullptr) Insist([&] { return driver_->host_free(block); });
+  };
+  stream(lane->stream);
+  stream(lane->kernels);
   event(lane->order);
   for (GpuEvent done : lane->done) event(done);
-  for (std::byte* block : lane->bounce) {
-    if (block != nullptr) driver_->host_free(block);
-  }
+  for (std::byte* block : lane->bounce) host(block);
   for (const Lane::Stage& stage : lane->stages) {
     event(stage.gathered);
     event(stage.free);
-    if (stage.table != nullptr) driver_->host_free(stage.table);
-    if (stage.memory != 0 && driver_->memory_free(stage.memory) == 0) overhead_ -= settings_.stage;
+    host(stage.table);
+    if (stage.memory == 0) continue;
+    if (Insist([&] { return driver_->memory_free(stage.memory); }) == 0) {
+      overhead_ -= settings_.stage;
+    }
   }
 }
 
@@ -157,7 +173,6 @@ Result<std::unique_ptr<GpuCopies::Lane>> GpuCopies::Take(Way way) {
     lanes.free.pop_back();
     return lane;
   }
-  lanes.free.reserve(kLanesMax);  // Giving back allocates nothing.
   lock.unlock();
   Result<std::unique_ptr<Lane>> lane = MakeLane();
   if (!lane) {
@@ -172,12 +187,8 @@ void GpuCopies::Give(Way way, std::unique_ptr<Lane> lane, bool clean) {
   const std::lock_guard lock(mutex_);
   Lanes& lanes = lanes_[static_cast<std::size_t>(way)];
   --lanes.out;
-  if (clean) {
-    lanes.free.push_back(std::move(lane));
-  } else {
-    // The device may still be at work on its buffers: they are nobody's now.
-    static_cast<void>(lane.release());
-  }
+  // Else the device may still be at work on its buffers: they are nobody's now.
+  if (clean) lanes.free.push_back(std::move(lane));
   returned_.notify_all();
 }
 
@@ -201,11 +212,13 @@ bool GpuCopies::Stage(Lane* lane) {
   return true;
 }
 
+Bytes GpuCopies::BounceBytes() const { return std::min(kBounce, settings_.segment); }
+
 bool GpuCopies::Bounce(Lane* lane) {
   for (std::byte*& block : lane->bounce) {
     if (block != nullptr) continue;
     void* memory = nullptr;
-    if (driver_->host_alloc(&memory, kBounce, kGpuPortable) != 0) return false;
+    if (driver_->host_alloc(&memory, BounceBytes(), kGpuPortable) != 0) return false;
     block = static_cast<std::byte*>(memory);
   }
   return true;
@@ -220,8 +233,8 @@ Status GpuCopies::Await(GpuEvent event) {
     if (code != kGpuNotReady) return Check("a copy", code);
     const auto waited = Steady::now() - start;  // real world: as above
     if (waited > settings_.within) {
-      Lose(fmt::format("a copy was not done after {} s",
-                       std::chrono::duration_cast<std::chrono::seconds>(waited).count()));
+      Doubt(fmt::format("a copy was not done after {:.1f} s",
+                        std::chrono::duration<double>(waited).count()));
       return Error{Code::kUnavailable, lost()};
     }
     if (waited < std::chrono::microseconds(30)) {
@@ -230,6 +243,17 @@ Status GpuCopies::Await(GpuEvent event) {
       std::this_thread::sleep_for(std::chrono::microseconds(20));  // real world: as above
     }
   }
+}
+
+bool GpuCopies::Drain(Lane* lane) {
+  for (GpuStream stream : {lane->kernels, lane->stream}) {
+    const int code = driver_->event_record(lane->order, stream);
+    const Status over = code == 0 ? Await(lane->order) : Check("cuEventRecord", code);
+    if (over) continue;
+    Doubt(over.error().message);
+    return false;
+  }
+  return true;
 }
 
 // --- one copy ---
@@ -269,15 +293,6 @@ class GpuCopies::Job {
       pieces = pieces.subspan(std::max<std::size_t>(batch, 1));
     }
     return Finish(0);
-  }
-
-  // Waits for whatever is on the streams. False: it can't be told.
-  bool Drain() {
-    for (GpuStream stream : {lane_->kernels, lane_->stream}) {
-      if (driver_.event_record(lane_->order, stream) != 0) return false;
-      if (!copies_->Await(lane_->order)) return false;
-    }
-    return true;
   }
 
  private:
@@ -418,7 +433,7 @@ class GpuCopies::Job {
         } else {
           if (!copies_->Bounce(lane_)) return Error{Code::kNoMemory, "no memory to copy by way of"};
           if (Status ok = Finish(kInFlight - 1); !ok) return ok;  // The next buffer is free then.
-          bytes = std::min(bytes, kBounce);
+          bytes = std::min(bytes, copies_->BounceBytes());
           std::byte* const bounce = lane_->bounce[begun_ % kInFlight];
           if (way_ == Way::kToDevice) std::memcpy(bounce, host, bytes);
           if (way_ == Way::kToHost) step.to = host;
@@ -493,7 +508,7 @@ Status GpuCopies::Run(Way way, std::vector<Piece> pieces, const DeviceOrder& ord
   } catch (const std::bad_alloc&) {
     done = Error{Code::kNoMemory, "no memory"};
   }
-  const bool clean = done || job.Drain();
+  const bool clean = done || Drain(lane->get());
   Give(way, std::move(*lane), clean);
   return done;
 }
@@ -506,7 +521,8 @@ Status GpuCopies::Fill(GpuAddress at, Bytes bytes) {
   Status done = Check("filling", driver_->fill(at, 0, bytes, (*lane)->stream));
   if (done) done = Check("filling", driver_->event_record((*lane)->order, (*lane)->stream));
   if (done) done = Await((*lane)->order);
-  Give(Way::kOnDevice, std::move(*lane), static_cast<bool>(done));
+  const bool clean = done || Drain(lane->get());
+  Give(Way::kOnDevice, std::move(*lane), clean);
   return done;
 }
 

@@ -51,8 +51,8 @@ class GpuCopies {
     Duration within = std::chrono::seconds(20);  // Longest wait without any progress.
   };
 
-  GpuCopies(std::shared_ptr<const GpuDriver> driver, int device, GpuContext context,
-            const HostPins* pins, const Settings& settings);
+  GpuCopies(std::shared_ptr<const GpuDriver> driver, int device, GpuContext context, HostPins* pins,
+            const Settings& settings);
   ~GpuCopies();
   GpuCopies(const GpuCopies&) = delete;
   GpuCopies& operator=(const GpuCopies&) = delete;
@@ -69,6 +69,9 @@ class GpuCopies {
   std::string lost() const;
   bool is_lost() const { return is_lost_.load(std::memory_order_acquire); }
   void Lose(const std::string& why);
+  // Something was begun whose end nobody will hear of: what it may touch, which
+  // is all there is, is left alone for good. Implies that the device is lost.
+  bool in_doubt() const { return in_doubt_.load(std::memory_order_acquire); }
   // Device memory taken for staging.
   Bytes overhead() const { return overhead_.load(std::memory_order_relaxed); }
   bool gathers() const { return gather_ != nullptr; }
@@ -110,14 +113,18 @@ class GpuCopies {
   // Whether it has memory to gather in, now.
   bool Stage(Lane* lane);
   bool Bounce(Lane* lane);
+  Bytes BounceBytes() const;
   Status Await(GpuEvent event);
+  // Waits for whatever is on its streams. False: it can't be told.
+  bool Drain(Lane* lane);
+  void Doubt(const std::string& why);
   Status Check(std::string_view call, int code);
   void LoadKernel();
 
   const std::shared_ptr<const GpuDriver> driver_;
   const int device_;
   const GpuContext context_;
-  const HostPins* const pins_;
+  HostPins* const pins_;
   const Settings settings_;
   int priority_ = 0;
   void* module_ = nullptr;
@@ -128,6 +135,7 @@ class GpuCopies {
   std::array<Lanes, kWays> lanes_;  // Guarded by mutex_.
   std::atomic<Bytes> overhead_{0};
   std::atomic<bool> is_lost_{false};
+  std::atomic<bool> in_doubt_{false};
   mutable std::mutex lost_mutex_;
   std::string lost_;  // Guarded by lost_mutex_.
 };

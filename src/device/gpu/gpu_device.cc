@@ -24,6 +24,8 @@ constexpr Bytes kChunkMin = 2 * kMiB;
 constexpr Bytes kChunkMax = 64 * kMiB;
 // A driver that says "not ready" is asked again: others are queueing work.
 constexpr int kAccessTries = 64;
+// In the place of a chunk's handle: the driver did not take it back.
+constexpr GpuHandle kStuck = ~GpuHandle{0};
 
 GpuAddress AddressOf(const void* at) { return reinterpret_cast<GpuAddress>(at); }
 
@@ -143,9 +145,11 @@ Status GpuDevice::Prepare() {
 
 GpuDevice::~GpuDevice() {
   assert(ranges_.empty());
+  const bool in_doubt = copies_ != nullptr && copies_->in_doubt();
   copies_.reset();
   pins_.reset();
-  if (retained_) driver_->context_release(device_);
+  // Not twice, whatever it answers: it counts, and others have their share in it.
+  if (retained_ && !in_doubt) driver_->context_release(device_);
 }
 
 Result<Reading> GpuDevice::ReadMemory() {
@@ -194,16 +198,22 @@ Result<std::byte*> GpuDevice::ReserveRange(Bytes bytes) {
 }
 
 void GpuDevice::ReleaseRange(std::byte* base, Bytes bytes) {
+  bool whole = !copies_->in_doubt();
   {
     const std::unique_lock lock(ranges_mutex_);
     std::erase_if(ranges_, [&](const Range& range) {
-      assert(range.base != base || std::ranges::count(range.chunks, GpuHandle{0}) ==
-                                       static_cast<std::ptrdiff_t>(range.chunks.size()));
-      return range.base == base;
+      if (range.base != base) return false;
+      for (const GpuHandle handle : range.chunks) {
+        assert(handle == 0 || handle == kStuck);
+        whole = whole && handle != kStuck;
+      }
+      return true;
     });
   }
+  if (!whole) return;  // Addresses with something behind them are nobody else's.
   const GpuScope scope(*driver_, device_, context_);
-  if (scope.code() == 0) driver_->address_free(AddressOf(base), bytes);
+  if (scope.code() != 0) return;
+  Insist([&] { return driver_->address_free(AddressOf(base), bytes); });
 }
 
 GpuDevice::Range* GpuDevice::RangeOf(const void* at) {
@@ -228,6 +238,9 @@ GpuHandle& GpuDevice::HandleAt(std::byte* at) {
 Status GpuDevice::MapChunk(std::byte* at) {
   if (copies_->is_lost()) return Error{Code::kUnavailable, lost()};
   GpuHandle& handle = HandleAt(at);
+  if (handle == kStuck) {
+    return Error{Code::kNoMemory, "the driver did not take back what was at these addresses"};
+  }
   assert(handle == 0);
   const GpuScope scope(*driver_, device_, context_);
   if (scope.code() != 0) return driver_->Failed("making the device current", scope.code());
@@ -243,7 +256,10 @@ Status GpuDevice::MapChunk(std::byte* at) {
     return refuse("cuMemCreate", code);
   }
   ++created_;
-  const auto release = [&] { (driver_->memory_release(created) == 0 ? released_ : stuck_) += 1; };
+  const auto release = [&] {
+    const int code = Insist([&] { return driver_->memory_release(created); });
+    (code == 0 ? released_ : stuck_) += 1;
+  };
   if (const int code = driver_->memory_map(AddressOf(at), chunk_bytes_, 0, created, 0); code != 0) {
     release();
     return refuse("cuMemMap", code);
@@ -255,8 +271,12 @@ Status GpuDevice::MapChunk(std::byte* at) {
     code = driver_->memory_access(AddressOf(at), chunk_bytes_, &access, 1);
   }
   if (code != 0) {
-    driver_->memory_unmap(AddressOf(at), chunk_bytes_);
-    release();
+    if (Insist([&] { return driver_->memory_unmap(AddressOf(at), chunk_bytes_); }) == 0) {
+      release();
+    } else {
+      handle = kStuck;
+      ++stuck_;
+    }
     return refuse("cuMemSetAccess", code);
   }
   handle = created;
@@ -266,21 +286,27 @@ Status GpuDevice::MapChunk(std::byte* at) {
 
 void GpuDevice::UnmapChunk(std::byte* at) {
   GpuHandle& handle = HandleAt(at);
-  assert(handle != 0);
-  const GpuScope scope(*driver_, device_, context_);
-  if (options_.zero_before_release && scope.code() == 0) Zero(at);
-  int code = scope.code();
-  if (code == 0) code = driver_->memory_unmap(AddressOf(at), chunk_bytes_);
-  if (code == 0) code = driver_->memory_release(handle);
+  assert(handle != 0 && handle != kStuck);
+  if (options_.zero_before_release && !copies_->is_lost()) Zero(at);
+  const int code = copies_->in_doubt() ? kGpuNotReady : GiveBack(at, handle);
   (code == 0 ? released_ : stuck_) += 1;
   if (code != 0) {
     // The memory comes back with the end of the process; the addresses are not
-    // used again by anybody who looks at the answer of MapChunk.
-    spdlog::error("a chunk was not taken back: {}", driver_->Failed("cuMemUnmap", code).message);
-    if (GpuDriver::IsFatal(code)) copies_->Lose(driver_->Failed("cuMemUnmap", code).message);
+    // used again, whatever is behind them.
+    const std::string why = driver_->Failed("cuMemUnmap", code).message;
+    if (!copies_->is_lost()) spdlog::error("a chunk was not taken back: {}", why);
+    if (GpuDriver::IsFatal(code)) copies_->Lose(why);
   }
-  handle = 0;
+  handle = code == 0 ? 0 : kStuck;
   held_ -= chunk_bytes_;
+}
+
+int GpuDevice::GiveBack(std::byte* at, GpuHandle handle) {
+  const GpuScope scope(*driver_, device_, context_);
+  if (scope.code() != 0) return scope.code();
+  const int code = Insist([&] { return driver_->memory_unmap(AddressOf(at), chunk_bytes_); });
+  if (code != 0) return code;
+  return Insist([&] { return driver_->memory_release(handle); });
 }
 
 void GpuDevice::Zero(std::byte* at) {

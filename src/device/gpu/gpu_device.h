@@ -90,7 +90,7 @@ class GpuDevice final : public Device {
  private:
   struct Range {
     std::byte* base = nullptr;
-    std::vector<GpuHandle> chunks;  // 0: none.
+    std::vector<GpuHandle> chunks;  // 0: none; all bits: stuck.
   };
 
   explicit GpuDevice(const GpuDeviceOptions& options) : options_(options) {}
@@ -98,6 +98,8 @@ class GpuDevice final : public Device {
   Status Prepare();
   Range* RangeOf(const void* at);
   GpuHandle& HandleAt(std::byte* at);
+  // 0, or the driver's code.
+  int GiveBack(std::byte* at, GpuHandle handle);
   void Zero(std::byte* at);
   Status RunAll(std::array<std::vector<GpuCopies::Piece>, GpuCopies::kWays> pieces,
                 const DeviceOrder& order);

@@ -130,9 +130,9 @@ bool GpuDriver::IsFatal(int code) {
 
 GpuScope::GpuScope(const GpuDriver& driver, int device, GpuContext context) : driver_(driver) {
   if (driver.kind == GpuKind::kCuda) {
-    code_ = driver.context_push(context);
-  } else if (driver.device_current(&before_) != 0 || before_ != device) {
-    code_ = driver.device_set(device);
+    code_ = Insist([&] { return driver.context_push(context); });
+  } else if (Insist([&] { return driver.device_current(&before_); }) != 0 || before_ != device) {
+    code_ = Insist([&] { return driver.device_set(device); });
   } else {
     before_ = -1;  // As it is.
   }
@@ -143,7 +143,7 @@ GpuScope::~GpuScope() {
     GpuContext ignored = nullptr;
     if (code_ == 0) driver_.context_pop(&ignored);
   } else if (before_ >= 0) {
-    driver_.device_set(before_);
+    Insist([&] { return driver_.device_set(before_); });
   }
 }
 

@@ -148,6 +148,14 @@ struct GpuDriver {
   const char* (*error_string_hip_)(int) = nullptr;
 };
 
+// A call that gives something back, or makes a device current, is made again when
+// it fails: drivers answer with an older error that is not this call's.
+template <typename Call>
+int Insist(Call&& call) {
+  const int code = call();
+  return code == 0 ? 0 : call();
+}
+
 // While it lives, calls of this thread concern this device; afterwards what was
 // current before is so again.
 class GpuScope {

@@ -11,11 +11,14 @@ HostPins::HostPins(std::shared_ptr<const GpuDriver> driver, int device, GpuConte
     : driver_(std::move(driver)), device_(device), context_(context) {}
 
 HostPins::~HostPins() {
+  for (const auto& [base, bytes] : chunks_) Unregister(base);
+}
+
+void HostPins::Unregister(const std::byte* base) {
+  if (forsaken_.load(std::memory_order_acquire)) return;
   const GpuScope scope(*driver_, device_, context_);
   if (scope.code() != 0) return;
-  for (const auto& [base, bytes] : chunks_) {
-    driver_->host_unregister(const_cast<std::byte*>(base));
-  }
+  Insist([&] { return driver_->host_unregister(const_cast<std::byte*>(base)); });
 }
 
 void HostPins::Added(std::byte* base, Bytes bytes) {
@@ -47,8 +50,7 @@ void HostPins::Removed(std::byte* base, Bytes) {
     registered_ -= found->second;
     chunks_.erase(found);
   }
-  const GpuScope scope(*driver_, device_, context_);
-  if (scope.code() == 0) driver_->host_unregister(base);
+  Unregister(base);
 }
 
 Bytes HostPins::Reach(const void* at) const {

@@ -2,6 +2,7 @@
 //
 //   struct MyWorld {
 //     static std::unique_ptr<Device> Make(Bytes total, Bytes chunk_bytes);
+//     static void Done();  // If it wants to know that the device has gone.
 //   };
 //   INSTANTIATE_TYPED_TEST_SUITE_P(Mine, DeviceContract, MyWorld);
 #pragma once
@@ -35,6 +36,8 @@ class DeviceContract : public ::testing::Test {
     if (base_ == nullptr) return;
     for (std::byte* chunk : mapped_) device_->UnmapChunk(chunk);
     device_->ReleaseRange(base_, kRange);
+    device_.reset();
+    if constexpr (requires { World::Done(); }) World::Done();
   }
 
   std::byte* ChunkAt(Bytes index) { return base_ + index * kChunk; }
