@@ -32,6 +32,11 @@ class Device {
   // By what others know it, too: the UUID of a GPU, the name of a card; empty:
   // it is nobody else's.
   virtual std::string_view id() const { return {}; }
+  // Whether it is gone for good, with all that was on it: every call fails from
+  // now on. Any thread.
+  virtual bool is_lost() const { return false; }
+  // And may, for all one knows, still write to host memory a copy was to go to.
+  virtual bool in_doubt() const { return false; }
   // How much physical memory one MapChunk takes. A power of two.
   virtual Bytes chunk_bytes() const = 0;
   // What is free now. Cheap (microseconds), but a driver may hang: never

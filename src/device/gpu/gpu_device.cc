@@ -22,6 +22,8 @@ namespace {
 
 constexpr Bytes kChunkMin = 2 * kMiB;
 constexpr Bytes kChunkMax = 64 * kMiB;
+constexpr Bytes kChunksInTier = 1024;
+constexpr Bytes kStagesInCard = 256;
 // A driver that says "not ready" is asked again: others are queueing work.
 constexpr int kAccessTries = 64;
 // In the place of a chunk's handle: the driver did not take it back.
@@ -129,8 +131,9 @@ Status GpuDevice::Prepare() {
     return driver_->Failed("virtual memory management", code);
   }
   // Large ones are returned faster, small ones come free sooner.
-  chunk_bytes_ = options_.chunk_bytes.value_or(std::max<Bytes>(
-      std::clamp<Bytes>(std::bit_floor(total / 1024), kChunkMin, kChunkMax), granule));
+  const Bytes share = std::bit_floor(options_.capacity.value_or(total) / kChunksInTier);
+  chunk_bytes_ = options_.chunk_bytes.value_or(
+      std::max<Bytes>(std::clamp<Bytes>(share, kChunkMin, kChunkMax), granule));
   if (!std::has_single_bit(chunk_bytes_) || chunk_bytes_ % granule != 0) {
     return Error{Code::kInvalidArgument,
                  fmt::format("chunks of {} bytes do not fit {}: a power of two is needed that is a "
@@ -139,7 +142,10 @@ Status GpuDevice::Prepare() {
   }
   total_ = total;
   pins_ = std::make_unique<HostPins>(driver_, device_, context_);
-  copies_ = std::make_unique<GpuCopies>(driver_, device_, context_, pins_.get(), options_.copies);
+  // Staging stays small beside what it serves.
+  GpuCopies::Settings copies = options_.copies;
+  copies.stage = std::min(copies.stage, std::max<Bytes>(granule, total / kStagesInCard));
+  copies_ = std::make_unique<GpuCopies>(driver_, device_, context_, pins_.get(), copies);
   return {};
 }
 
@@ -152,10 +158,16 @@ GpuDevice::~GpuDevice() {
   if (retained_ && !in_doubt) driver_->context_release(device_);
 }
 
+Error GpuDevice::NotCurrent(int code) {
+  Error failed = driver_->Failed("making the device current", code);
+  if (GpuDriver::IsFatal(code)) copies_->Lose(failed.message);
+  return failed;
+}
+
 Result<Reading> GpuDevice::ReadMemory() {
   if (copies_->is_lost()) return Error{Code::kUnavailable, lost()};
   const GpuScope scope(*driver_, device_, context_);
-  if (scope.code() != 0) return driver_->Failed("making the device current", scope.code());
+  if (scope.code() != 0) return NotCurrent(scope.code());
   std::size_t free = 0;
   std::size_t total = 0;
   const Bytes before = held_;
@@ -181,7 +193,7 @@ Result<std::byte*> GpuDevice::ReserveRange(Bytes bytes) {
   assert(bytes % chunk_bytes_ == 0);
   if (copies_->is_lost()) return Error{Code::kUnavailable, lost()};
   const GpuScope scope(*driver_, device_, context_);
-  if (scope.code() != 0) return driver_->Failed("making the device current", scope.code());
+  if (scope.code() != 0) return NotCurrent(scope.code());
   std::vector<GpuHandle> chunks(bytes / chunk_bytes_, 0);
   const std::unique_lock lock(ranges_mutex_);
   ranges_.reserve(ranges_.size() + 1);
@@ -243,7 +255,7 @@ Status GpuDevice::MapChunk(std::byte* at) {
   }
   assert(handle == 0);
   const GpuScope scope(*driver_, device_, context_);
-  if (scope.code() != 0) return driver_->Failed("making the device current", scope.code());
+  if (scope.code() != 0) return NotCurrent(scope.code());
   const auto refuse = [&](std::string_view call, int code) -> Status {
     const Error failed = driver_->Failed(call, code);
     if (GpuDriver::IsFatal(code)) copies_->Lose(failed.message);

@@ -30,8 +30,9 @@ struct GpuDeviceOptions {
   std::string which = {};
   std::vector<std::string> libraries = {};
   // A power of two and a multiple of the driver's granularity. Empty: about 1,000
-  // to a card, 2 to 64 MiB each.
+  // to a tier of `capacity`, 2 to 64 MiB each.
   std::optional<Bytes> chunk_bytes = {};
+  std::optional<Bytes> capacity = {};  // Empty: the whole card.
   // Every chunk is zeroed before it is returned, where a driver hands out what
   // the last one left in it.
   bool zero_before_release = false;
@@ -53,6 +54,8 @@ class GpuDevice final : public Device {
   Bytes total() const override { return total_; }
   bool shared() const override { return true; }
   bool host_readable() const override { return false; }
+  bool is_lost() const override { return copies_->is_lost(); }
+  bool in_doubt() const override { return copies_->in_doubt(); }
   Bytes chunk_bytes() const override { return chunk_bytes_; }
   Result<Reading> ReadMemory() override;
 
@@ -98,6 +101,7 @@ class GpuDevice final : public Device {
   Status Prepare();
   Range* RangeOf(const void* at);
   GpuHandle& HandleAt(std::byte* at);
+  Error NotCurrent(int code);
   // 0, or the driver's code.
   int GiveBack(std::byte* at, GpuHandle handle);
   void Zero(std::byte* at);
