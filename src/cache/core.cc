@@ -355,7 +355,8 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
     slot = engine_->Admit(entry, now, may_wait);
     if (!slot || entry.bytes > kCopyOnStrandMax || store.ReservedIn(*slot) == TierId::kDisk) return;
     Tier* const tier = store.memory(store.ReservedIn(*slot));
-    if (!tier->host_readable()) return;  // The strand waits for no device.
+    // The strand waits for no device.
+    if (!tier->host_readable() || entry.place == Place::kDevice) return;
     if (Status written = tier->Write(store.slots().slot(*slot).data, source); !written) {
       engine_->Abort(*slot);
       slot = written.error();

@@ -206,12 +206,13 @@ Store::Fate Store::Retire(std::uint32_t id, bool owned) {
     return Fate::kFreed;
   }
   ++zombies_;
-  // Readers need one copy, a transfer its two; nobody needs the others.
+  // Readers need one copy, a transfer its two; nobody needs the others. On a GPU
+  // it may be the host's that they have, as well as the device's.
   if (record.below != nullptr && record.below->transfer == nullptr) {
     const std::byte* const lent = slots_->slot(id).data.load(std::memory_order_relaxed);
     for (const TierId tier : {TierId::kDisk, TierId::kHost}) {
       const bool unused = Has(record.copies, tier) && record.copies != MaskOf(tier) &&
-                          (tier == TierId::kDisk || record.below->host != lent);
+                          (tier == TierId::kDisk || (record.below->host != lent && !on_gpu()));
       if (unused) GiveBack(id, tier, record.below->host);
     }
   }
@@ -229,7 +230,10 @@ void Store::Discard(std::uint32_t id) {
   Slot& slot = slots_->slot(id);
   Record& record = slots_->record(id);
   if (record.below != nullptr && record.below->passing != nullptr) {
-    slot.data.store(nullptr, std::memory_order_relaxed);
+    // On a GPU's host a value may be lent while it is on the device.
+    if (slot.data.load(std::memory_order_relaxed) == record.below->passing) {
+      slot.data.store(nullptr, std::memory_order_relaxed);
+    }
     std::free(record.below->passing);  // NOLINT(cppcoreguidelines-no-malloc): aligned_alloc's.
     passing_bytes_ -= slot.size;
   }

@@ -73,6 +73,8 @@ class ArenaTier final : public Tier {
     return device_->CopyFromHost(block, from, bytes, arrived);
   }
   bool host_readable() const override { return device_->host_readable(); }
+  bool is_lost() const override { return device_->is_lost(); }
+  bool in_doubt() const override { return device_->in_doubt(); }
   bool Owns(const void* at) const override {
     return !device_->host_readable() && at >= arena_->base() &&
            at < arena_->base() + arena_->range();

@@ -63,6 +63,9 @@ class Tier {
                                const std::function<bool(Bytes)>& arrived);
   // Whether blocks can be read and written in place by this process.
   virtual bool host_readable() const { return true; }
+  // Of the device; see there. Any thread.
+  virtual bool is_lost() const { return false; }
+  virtual bool in_doubt() const { return false; }
   // Whether that is an address of this tier's own memory, where only it can read
   // it. Any thread.
   virtual bool Owns(const void*) const { return false; }
