@@ -157,7 +157,10 @@ void Batch::FinishGet(Item* item) {
   operation->bytes = operation->lease.size();
   Status status;
   if (operation->found && !operation->get.into.fragments().empty()) {
-    status = core_->CopyOut(operation->key, operation->lease, operation->get.into);
+    status =
+        core_->CopyOut(operation->key, operation->get.into, operation->get.wait, &operation->lease);
+    operation->found = static_cast<bool>(operation->lease);
+    if (!operation->found) operation->bytes = 0;
     operation->lease.Release();
   }
   Finish(item, std::move(status));

@@ -104,8 +104,8 @@ Result<std::optional<Lease>> Cache::Get(std::string_view key, const GetOptions& 
     }
     if (!lease) return std::optional<Lease>();
     if (options.into.fragments().empty()) return std::optional<Lease>(std::move(lease));
-    if (Status ok = core_->CopyOut(key, lease, options.into); !ok) return ok.error();
-    return std::optional<Lease>(Lease());
+    if (Status ok = core_->CopyOut(key, options.into, options.wait, &lease); !ok) return ok.error();
+    return lease ? std::optional<Lease>(Lease()) : std::nullopt;
   } catch (const std::bad_alloc&) {
     return NoMemory();
   }

@@ -90,6 +90,9 @@ class Core : public std::enable_shared_from_this<Core> {
   bool on_gpu() const { return on_gpu_; }
   // From anywhere into `sink`, by way of `lease`.
   Status CopyOut(std::string_view key, const Lease& lease, const Sink& sink) const;
+  // The same; where the device is lost under it, by way of another copy. `lease`
+  // is empty afterwards if there is none: a miss.
+  Status CopyOut(std::string_view key, const Sink& sink, Duration wait, Lease* lease);
   std::size_t Prefetch(const std::string_view* keys, std::size_t count);
   std::size_t GetMany(const std::string_view* keys, std::size_t count, Lease* leases);
   bool Erase(std::string_view key);

@@ -293,6 +293,14 @@ Status Core::CopyOut(std::string_view key, const Lease& lease, const Sink& sink)
   return {};
 }
 
+Status Core::CopyOut(std::string_view key, const Sink& sink, Duration wait, Lease* lease) {
+  Status copied = CopyOut(key, *lease, sink);
+  if (copied || !on_gpu_ || !device_->is_lost() || lease->place() == Place::kHost) return copied;
+  lease->Release();
+  if (Status up = Fetch(key, Place::kHost, wait, lease); !up) return up;
+  return *lease ? CopyOut(key, *lease, sink) : Status();
+}
+
 bool Core::Contains(std::string_view key) {
   if (key.empty()) return false;
   Slot* slot = FindSlot(index_.HashOf(key), key, Index::Use::kPeek);

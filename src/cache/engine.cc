@@ -168,6 +168,8 @@ void Engine::Commit(std::uint32_t reservation, TimePoint now) {
 
 void Engine::Abort(std::uint32_t reservation) {
   if (MutantOn(Mutant::kReservationLeaked)) return;
+  // What was to be copied into it may still come.
+  if (store_->ReservedIn(reservation) == TierId::kHost && InDoubt()) return;
   if (store_->ReservedIn(reservation) == TierId::kDisk) {
     // It may have been written, and must not come back in place of an older one.
     store_->disk()->Revoke(store_->BelowOf(reservation).blob);
@@ -353,6 +355,8 @@ void Engine::RankTheUnranked() {
 void Engine::Sample(TierId id, std::optional<double> pressure, Bytes total, TimePoint now,
                     std::optional<Bytes> held_then) {
   TierState& tier = state(id);
+  if (!pressure && id == TierId::kDevice) NoticeLoss(now);
+  if (tier.gone) pressure.reset();  // Whatever its source says.
   ++tier.samples;
   if (pressure) {
     tier.sampled_at = now;
@@ -394,6 +398,7 @@ bool Engine::Look(TimePoint now) {
     FreePassing(now);
   }
   RankTheUnranked();
+  NoticeLoss(now);
   bool more = false;
   for (TierState* tier = top_; tier != nullptr; tier = tier->below) {
     more = Expire(*tier, now) || more;

@@ -54,6 +54,8 @@ class Engine {
   }
   void Finish(std::unique_ptr<Move> transfer, TimePoint now);
   bool anything_under_way() const { return !transfers_.empty(); }
+  // Looks whether the device is lost, and lets go of what was on it (engine_loss.cc).
+  void NoticeLoss(TimePoint now);
 
   // --- writes ---
 
@@ -230,6 +232,10 @@ class Engine {
 
   void RankTheUnranked();
 
+  // engine_loss.cc
+  // Whether a copy that failed may still be written to.
+  bool InDoubt() const;
+
   // engine_moves.cc: what moves between tiers.
   enum class Going : std::uint8_t {
     kDown,    // It is on its way.
@@ -280,7 +286,8 @@ class Engine {
 
   // engine_fetch.cc
   Status Bring(std::uint32_t slot, std::optional<Place> where, TimePoint now);
-  Status BringUp(std::uint32_t slot, Priority priority, TimePoint now);
+  // `may_lend`: from memory of no tier, where none has room.
+  Status BringUp(std::uint32_t slot, Priority priority, bool may_lend, TimePoint now);
   bool BringToDevice(std::uint32_t slot, Priority priority, TimePoint now);
   bool RoomOnDevice(std::uint32_t slot, TimePoint now, Landing* landing);
   bool RoomAbove(TierState& tier, std::uint32_t slot, bool may_displace, TimePoint now,

@@ -49,6 +49,7 @@ void Engine::TryFetch(Waiter* waiter, TimePoint now) {
   if (turned_away_) {
     return waiter->done(waiter, nullptr, Error{Code::kClosed, "closing"});
   }
+  NoticeLoss(now);
   const std::uint32_t slot = store_->index().Lookup(waiter->hash, waiter->key);
   if (slot == kNoSlot) {
     if (!loading_) return waiter->done(waiter, nullptr, {});
@@ -125,7 +126,7 @@ bool Engine::RoomAbove(TierState& tier, std::uint32_t slot, bool may_displace, T
                        Landing* landing) {
   const Bytes size = store_->slots().slot(slot).size;
   const Level at = level(tier.id);
-  if (at >= Level::kCritical || size > GrowthLimit(tier)) return false;
+  if (at >= Level::kCritical || tier.gone || size > GrowthLimit(tier)) return false;
   if (const Bytes need = Lacking(tier, size); need > 0) {
     if (!may_displace || tier.last() || !DropLower(tier, slot, need, now)) return false;
   }
@@ -171,22 +172,27 @@ bool Engine::DropLower(TierState& tier, std::uint32_t slot, Bytes bytes, TimePoi
 
 // One step nearer to where it is wanted.
 Status Engine::Bring(std::uint32_t slot, std::optional<Place> where, TimePoint now) {
-  const TierMask copies = store_->slots().record(slot).copies;
-  if (where == Place::kDevice && Has(copies, TierId::kHost)) {
+  if (where != Place::kDevice) return BringUp(slot, Priority::kGet, true, now);
+  const auto refused = [&](Code code, std::string_view why) {
+    return Error{code, fmt::format("get '{}', {} bytes: {}; without `where` it is read on the host",
+                                   Printable(store_->slots().slot(slot).key()),
+                                   store_->slots().slot(slot).size, why)};
+  };
+  if (top_->gone) return refused(Code::kUnavailable, "the device is lost");
+  if (Has(store_->slots().record(slot).copies, TierId::kHost)) {
     if (BringToDevice(slot, Priority::kGet, now)) return {};
-    return Error{
-        Code::kBlocked,
-        fmt::format("get '{}': the device has no room for its {} bytes now, and nothing "
-                    "more may leave at once; without `where` it is read on the host",
-                    Printable(store_->slots().slot(slot).key()), store_->slots().slot(slot).size)};
+    return refused(Code::kBlocked,
+                   "the device has no room for it now, and nothing more may leave at once");
   }
-  return BringUp(slot, Priority::kGet, now);
+  Status up = BringUp(slot, Priority::kGet, false, now);
+  if (up || up.error().code != Code::kNoMemory) return up;
+  return refused(Code::kBlocked, "the host, by way of which it goes, has no room for it now");
 }
 
 // Off the disk, or off a GPU to where the host can read it.
-Status Engine::BringUp(std::uint32_t slot, Priority priority, TimePoint now) {
+Status Engine::BringUp(std::uint32_t slot, Priority priority, bool may_lend, TimePoint now) {
   auto transfer = std::make_unique<Move>();
-  const bool off_gpu = Has(store_->slots().record(slot).copies, TierId::kDevice);
+  const bool off_gpu = Has(store_->slots().record(slot).copies, TierId::kDevice) && !top_->gone;
   transfer->from = off_gpu ? TierId::kDevice : TierId::kDisk;
   if (off_gpu) transfer->source = store_->BlockIn(slot, TierId::kDevice);
   transfer->priority = priority;
@@ -200,7 +206,7 @@ Status Engine::BringUp(std::uint32_t slot, Priority priority, TimePoint now) {
     transfer->to = id;
     placed = RoomAbove(state(id), slot, get, now, &transfer->landing);
   }
-  if (!placed && get) {
+  if (!placed && may_lend) {
     const TierId id = Has(store_->tiers(), TierId::kHost) ? TierId::kHost : TierId::kDevice;
     const Bytes share = Has(store_->tiers(), id) ? store_->capacity(id) / kPassingShare : 0;
     const Bytes most = std::max(kPassingMin, share);
@@ -280,11 +286,11 @@ bool Engine::Prefetch(std::uint64_t hash, std::string_view key, TimePoint now) {
   if (store_->BelowOf(slot).transfer != nullptr) return true;
   if (to_gpu) {
     // Into free room only; otherwise it is in memory, at least.
-    if (Lacking(*top_, store_->slots().slot(slot).size) > 0) return true;
+    if (top_->gone || Lacking(*top_, store_->slots().slot(slot).size) > 0) return true;
     counts_.prefetched += BringToDevice(slot, Priority::kPrefetch, now) ? 1 : 0;
     return true;
   }
-  if (!BringUp(slot, Priority::kPrefetch, now)) return false;
+  if (!BringUp(slot, Priority::kPrefetch, false, now)) return false;
   ++counts_.prefetched;
   return true;
 }
@@ -313,7 +319,10 @@ void Engine::FinishUp(Move& transfer, TimePoint now) {
   below.seal = std::move(transfer.seal);
   if (transfer.passing) {
     below.passing = transfer.landing.block;
-    store_->slots().slot(slot).data.store(below.passing, std::memory_order_release);
+    // Who still has it on a device that is lost keeps that.
+    if (!Has(before, TierId::kDevice)) {
+      store_->slots().slot(slot).data.store(below.passing, std::memory_order_release);
+    }
     passing_.push_back(transfer.id);
   } else if (transfer.to == TierId::kHost) {
     store_->AddCopy(slot, TierId::kHost, transfer.landing);

@@ -167,6 +167,7 @@ Engine::Going Engine::TrySendDown(TierState& tier, std::uint32_t slot, const Why
     if (priority < going->priority) mover_->Raise(going, priority);
     return Going::kDown;
   }
+  if (tier.gone) return Going::kNowhere;
   const std::size_t most = IsBackground(priority) ? kBackgroundMax : kUrgentMax;
   bool full = false;
   for (TierState* below = tier.below; below != nullptr; below = below->below) {
@@ -324,6 +325,7 @@ void Engine::PrepareMove(Move* transfer, std::uint32_t slot) {
 }
 
 void Engine::ReleaseLanding(const Move& transfer) {
+  if (transfer.from == TierId::kDevice && !transfer.status && InDoubt()) return;
   if (transfer.passing) {
     std::free(transfer.landing.block);  // NOLINT(cppcoreguidelines-no-malloc): aligned_alloc's.
     store_->CountPassing(0, transfer.bytes);
@@ -338,6 +340,7 @@ void Engine::Finish(std::unique_ptr<Move> transfer, TimePoint now) {
   store_->slots().record(slot).below->transfer = nullptr;
   const bool dead = !MutantOn(Mutant::kPinKept) &&
                     store_->slots().slot(slot).word.Release() == LeaseWord::After::kReap;
+  NoticeLoss(now);
   const bool live = !dead && store_->IsLive(transfer->id);
   if (transfer->to > transfer->from) {
     TierState& from = state(transfer->from);
@@ -381,6 +384,10 @@ void Engine::FinishDown(Move& transfer, TimePoint now) {
       Waiter* const waiters = std::exchange(transfer.waiters, nullptr);
       Condemn(from, slot, now);
       return Answer(waiters, kNoSlot, {});
+    }
+    if (from.gone) {  // It is elsewhere, too.
+      Enter(slot);
+      return FetchAgain(transfer, now);
     }
     Answer(std::exchange(transfer.waiters, nullptr), kNoSlot, transfer.status);
     if (transfer.status.error().code != Code::kCancelled) {

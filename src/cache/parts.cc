@@ -148,11 +148,12 @@ std::optional<GpuName> ParseGpu(std::string_view device) {
   return std::nullopt;
 }
 
-Result<std::shared_ptr<Device>> OpenGpu(const GpuName& name) {
+Result<std::shared_ptr<Device>> OpenGpu(const GpuName& name, std::optional<Bytes> capacity) {
   const Machine machine = Machine::FromEnvironment();
   GpuDeviceOptions options;
   options.kind = name.kind;
   options.which = name.which;
+  options.capacity = capacity;
   options.libraries = name.kind == GpuKind::kCuda ? machine.cuda : machine.hip;
   auto opened = RunBounded(kOpenWithin, [options] { return GpuDevice::Open(options); });
   if (!opened) {
@@ -308,7 +309,7 @@ Result<Core::Parts> OpenParts(const Options& given, const Seams& seams) {
   const std::optional<GpuName> gpu = ParseGpu(options.device);
   // What leaves a GPU goes to the host, whatever lies below that.
   if (gpu && !options.host_capacity) options.host_capacity = DefaultHostCapacity();
-  auto device = gpu ? OpenGpu(*gpu) : OpenCard(options);
+  auto device = gpu ? OpenGpu(*gpu, options.capacity) : OpenCard(options);
   if (!device) return device.error();
 
   Core::Parts parts;

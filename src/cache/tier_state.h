@@ -80,8 +80,16 @@ struct TierState {
   TimePoint nobody_leaves_until{};
   std::uint64_t failed_moves = 0;
 
+  // Its device is lost: it takes nothing, and what was only here is gone. Set on
+  // the strand, read anywhere.
+  std::atomic<bool> gone{false};
+  bool remains = false;  // Copies that are leased or being moved are still here.
+
   bool last() const { return below == nullptr; }
-  bool blocked() const { return level.load(std::memory_order_relaxed) == Level::kEmergency; }
+  bool blocked() const {
+    return level.load(std::memory_order_relaxed) == Level::kEmergency ||
+           gone.load(std::memory_order_relaxed);
+  }
   Line& LineOf(const Record& record) const { return record.backed_in(id) ? *backed : *firm; }
 };
 

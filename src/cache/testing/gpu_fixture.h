@@ -1,0 +1,206 @@
+// A cache on a fake card, a host pool and a real folder. The card's pressure is
+// its own; time is the machine's, since movers are threads.
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "cache/testing/tiers_fixture.h"
+#include "device/testing/fake_gpu.h"
+#include "spillway/cache.h"
+#include "spillway/testing.h"
+
+namespace spillway::testing {
+
+// Not all of their bytes when they differ.
+inline ::testing::AssertionResult Same(std::string_view got, std::string_view want) {
+  if (got == want) return ::testing::AssertionSuccess();
+  std::size_t at = 0;
+  while (at < std::min(got.size(), want.size()) && got[at] == want[at]) ++at;
+  auto failed = ::testing::AssertionFailure()
+                << got.size() << " bytes for " << want.size() << ", other from " << at << " on";
+  if (got.starts_with('(')) failed << ": " << got.substr(0, 400);
+  return failed;
+}
+
+// Device memory of the program that uses the cache.
+class DeviceProgram {
+ public:
+  DeviceProgram(FakeGpu* gpu, Bytes bytes) : gpu_(gpu), driver_(*gpu->driver()) {
+    if (driver_.kind == GpuKind::kCuda) {
+      Must(driver_.context_retain(&context_, 0));
+    }
+    Push();
+    Must(driver_.memory_alloc(&at_, bytes));
+    Must(driver_.stream_create(&stream, kGpuNonBlocking, 0));
+    Pop();
+  }
+  ~DeviceProgram() {
+    Push();
+    driver_.memory_free(at_);
+    driver_.stream_destroy(stream);
+    Pop();
+    if (driver_.kind == GpuKind::kCuda) driver_.context_release(0);
+  }
+  DeviceProgram(const DeviceProgram&) = delete;
+  DeviceProgram& operator=(const DeviceProgram&) = delete;
+
+  void* at(Bytes offset = 0) const { return reinterpret_cast<void*>(at_ + offset); }
+  // `text` in pieces of `step`, with gaps between them.
+  Source Holding(const std::string& text, Bytes step, Bytes offset = 0) {
+    std::vector<Fragment> fragments;
+    for (Bytes from = 0, to = offset; from < text.size(); from += step, to += step + 64) {
+      const Bytes bytes = std::min<Bytes>(step, text.size() - from);
+      gpu_->Poke(at_ + to, std::string_view(text).substr(from, bytes));
+      fragments.push_back({at(to), bytes, Place::kDevice});
+    }
+    return Source(std::move(fragments));
+  }
+  std::string Peek(Bytes offset, Bytes bytes) const { return gpu_->Peek(at_ + offset, bytes); }
+  void Push() {
+    if (driver_.kind == GpuKind::kCuda) pushed_ = driver_.context_push(context_) == 0;
+  }
+  void Pop() {
+    GpuContext ignored = nullptr;
+    if (std::exchange(pushed_, false)) driver_.context_pop(&ignored);
+  }
+  const GpuDriver& driver() const { return driver_; }
+
+ private:
+  static void Must(int code) {
+    if (code != 0) throw std::runtime_error("fake driver: " + std::to_string(code));
+  }
+
+  FakeGpu* const gpu_;
+  const GpuDriver& driver_;
+  GpuContext context_ = nullptr;
+  GpuAddress at_ = 0;
+  bool pushed_ = false;
+
+ public:
+  GpuStream stream = nullptr;
+};
+
+class GpuCacheTest : public ::testing::TestWithParam<GpuKind> {
+ protected:
+  static constexpr Bytes kTotal = 128 * kMiB;
+  static constexpr Bytes kValue = kMiB + 4321;
+
+  GpuCacheTest()
+      : gpu_(GetParam(), SPILLWAY_FAKES_DIR, {.total = kTotal, .granularity = 64 * kKiB}) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "spillway-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp");
+    scratch_ = pattern;
+    ::setenv(GetParam() == GpuKind::kCuda ? "SPILLWAY_CUDA_LIBRARY" : "SPILLWAY_HIP_LIBRARY",
+             gpu_.library().c_str(), 1);
+    options_.device = std::string(Name(GetParam())) + ":0";
+    options_.capacity = 16 * kMiB;
+    options_.host_capacity = 32 * kMiB;
+    options_.disk_dir = (scratch_ / "disk").string();
+    options_.disk_capacity = 128 * kMiB;
+    options_.write_behind_after = Duration::zero();
+    options_.write_behind_rate.reset();
+    options_.ttl.reset();
+  }
+  ~GpuCacheTest() override {
+    cache_.reset();
+    program_.reset();
+    ::unsetenv("SPILLWAY_CUDA_LIBRARY");
+    ::unsetenv("SPILLWAY_HIP_LIBRARY");
+    std::error_code ignored;
+    std::filesystem::remove_all(scratch_, ignored);
+  }
+
+  Result<std::unique_ptr<Cache>> TryOpen() {
+    Options options = options_;
+    options.host_pressure = host_pressure_;
+    options.disk_pressure = disk_pressure_;
+    options.on_event = [this](const Event& event) {
+      const std::lock_guard lock(told_mutex_);
+      told_.push_back(std::string(event.key) + ":" + std::string(Name(event.action)) + ":" +
+                      std::string(Name(event.reason)) + ":" + std::string(event.tier));
+    };
+    return Cache::Open(std::move(options));
+  }
+  Cache& Open() {
+    auto cache = TryOpen();
+    if (!cache) throw std::runtime_error(cache.error().message);
+    cache_ = std::move(*cache);
+    return *cache_;
+  }
+  DeviceProgram& program() {
+    if (program_ == nullptr) program_ = std::make_unique<DeviceProgram>(&gpu_, 16 * kMiB);
+    return *program_;
+  }
+  // From the device's memory, in pieces of 10,000 bytes.
+  Status SetOnDevice(std::string_view key, Bytes bytes = kValue, unsigned generation = 0) {
+    return cache_->Set(key, program().Holding(Bulk(key, bytes, generation), 10'000));
+  }
+  Status SetOnHost(std::string_view key, Bytes bytes = kValue, unsigned generation = 0) {
+    const std::string value = Bulk(key, bytes, generation);
+    return cache_->Set(key, Source(value));
+  }
+  // A lease on the host.
+  std::string Get(std::string_view key) {
+    auto got = cache_->Get(key);
+    if (!got) return "(error) " + got.error().message;
+    if (!*got) return "(miss)";
+    EXPECT_EQ((*got)->place(), Place::kHost);
+    return std::string((*got)->text());
+  }
+  // A lease on the device, and what is there.
+  std::string GetOnDevice(std::string_view key) {
+    auto got = cache_->Get(key, {.where = Place::kDevice});
+    if (!got) return "(error) " + got.error().message;
+    if (!*got) return "(miss)";
+    EXPECT_EQ((*got)->place(), Place::kDevice);
+    return PeekAt(**got);
+  }
+  std::string PeekAt(const Lease& lease) {
+    return gpu_.Peek(reinterpret_cast<GpuAddress>(lease.data()), lease.size());
+  }
+  template <typename Holds>
+  bool Eventually(Holds&& holds) {
+    // real world: movers are threads, and nothing tells when the last is idle
+    for (int looks = 0; looks < 5000; ++looks) {
+      if (holds(cache_->stats())) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // real world: as above
+    }
+    return false;
+  }
+  bool AllBacked() {
+    return Eventually([](const Stats& stats) {
+      return stats.device.bytes == stats.device.backed && stats.host.bytes == stats.host.backed &&
+             stats.moves.under_way == 0;
+    });
+  }
+  std::vector<std::string> TakeTold() {
+    const std::lock_guard lock(told_mutex_);
+    return std::exchange(told_, {});
+  }
+
+  FakeGpu gpu_;
+  std::filesystem::path scratch_;
+  std::shared_ptr<ManualPressure> host_pressure_ = std::make_shared<ManualPressure>(kGiB);
+  std::shared_ptr<ManualPressure> disk_pressure_ = std::make_shared<ManualPressure>(128 * kMiB);
+  Options options_;
+  std::mutex told_mutex_;
+  std::vector<std::string> told_;
+  std::unique_ptr<DeviceProgram> program_;
+  std::unique_ptr<Cache> cache_;
+};
+
+}  // namespace spillway::testing
