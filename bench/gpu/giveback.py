@@ -76,7 +76,7 @@ def backed():
     say("backed", **cache.do("backed 60"))
     say("stats", **cache.do("stats"))
     times, asks, failed = [], [], 0
-    for _ in range(25):
+    for _ in range(20):
         took = neighbour.do(f"ask {10 * GIB}")
         failed += took["code"] != 0
         if took["code"] == 0:
@@ -106,11 +106,11 @@ def backed():
 def unbacked():
     blocker, neighbour = Program("neighbour"), Program("neighbour")
     hold_back(blocker, 40 * GIB)
-    cache = Program("cache", "--host", "88GiB", "--no-behind")
-    time.sleep(45)  # The host tier is registered with the driver in the background.
+    cache = Program("cache", "--host", "60GiB", "--no-behind")
+    time.sleep(28)  # The host tier is registered with the driver in the background.
     say("fill", **cache.do("fill 0"))
     times, failed, freed, backed = [], 0, [], []
-    for _ in range(20):
+    for _ in range(12):
         stats = cache.do("stats")
         backed.append(stats["backed"])
         took = neighbour.do(f"ask {10 * GIB}")
@@ -123,7 +123,7 @@ def unbacked():
         neighbour.do("free")
         # What went down is compared and forgotten, and new ones come.
         cache.do("fill 0")
-        if cache.do("stats")["host_bytes"] > 60 * GIB:
+        if cache.do("stats")["host_bytes"] > 40 * GIB:
             checked(cache, "unbacked")
             cache.do("erase 160")
     say("10 GiB unbacked, ms", n=len(times), p50=p(times, .5), p99=p(times, .99), failed=failed,

@@ -20,7 +20,6 @@ namespace spillway {
 
 namespace {
 
-constexpr Bytes kChunkMin = 2 * kMiB;
 constexpr Bytes kChunkMax = 64 * kMiB;
 constexpr Bytes kChunksInTier = 1024;
 constexpr Bytes kStagesInCard = 256;
@@ -133,7 +132,7 @@ Status GpuDevice::Prepare() {
   // Large ones are returned faster, small ones come free sooner.
   const Bytes share = std::bit_floor(options_.capacity.value_or(total) / kChunksInTier);
   chunk_bytes_ = options_.chunk_bytes.value_or(
-      std::max<Bytes>(std::clamp<Bytes>(share, kChunkMin, kChunkMax), granule));
+      std::clamp<Bytes>(share, granule, std::max<Bytes>(kChunkMax, granule)));
   if (!std::has_single_bit(chunk_bytes_) || chunk_bytes_ % granule != 0) {
     return Error{Code::kInvalidArgument,
                  fmt::format("chunks of {} bytes do not fit {}: a power of two is needed that is a "

@@ -30,7 +30,7 @@ struct GpuDeviceOptions {
   std::string which = {};
   std::vector<std::string> libraries = {};
   // A power of two and a multiple of the driver's granularity. Empty: about 1,000
-  // to a tier of `capacity`, 2 to 64 MiB each.
+  // to a tier of `capacity`, at most 64 MiB each.
   std::optional<Bytes> chunk_bytes = {};
   std::optional<Bytes> capacity = {};  // Empty: the whole card.
   // Every chunk is zeroed before it is returned, where a driver hands out what
