@@ -27,6 +27,8 @@ struct Thresholds {
 struct Options {
   // --- where the bytes live ---
   // The device tier's backend. "cpu" is the virtual card: RAM of a set size.
+  // "cuda", "cuda:N", "hip" and "hip:N" are a GPU, N being its number, its UUID
+  // or its PCI address.
   std::string device = "cpu";
   // Name of a virtual card shared by several processes; empty: a private one.
   std::string card;
@@ -51,7 +53,8 @@ struct Options {
 
   // --- what lies below the device ---
   // Bytes of the host tier: RAM that takes what leaves the device. Empty: no
-  // such tier.
+  // such tier; on a GPU a quarter of the memory available, at most 64 GiB. There
+  // it is registered with the driver, all of it, in the background.
   std::optional<Bytes> host_capacity;
   std::string host_pressure_source = "host";
   // Folder of the disk tier, which takes what leaves the host and is there

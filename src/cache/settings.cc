@@ -158,7 +158,8 @@ using enum SettingType;
 
 constexpr std::array kSettings = {
     Row<kWord, [](auto& o) -> auto& { return o.device; }>(
-        "device", "Backend of the device tier. `cpu` is the virtual card: RAM of a set size.",
+        "device", "Backend of the device tier. `cpu` is the virtual card: RAM of a set size. `cuda`, `cuda:N`, "
+        "`hip` and `hip:N` are a GPU, N being its number, UUID or PCI address.",
         "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.card; }>(
         "card", "Name of a virtual card shared by several processes; empty: a private one.", "0.1"),
@@ -193,7 +194,8 @@ constexpr std::array kSettings = {
         "0.1"),
     Row<kSize, [](auto& o) -> auto& { return o.host_capacity; }>(
         "host_capacity",
-        "Bytes of the host tier: RAM that takes what leaves the device. None: no such tier.",
+        "Bytes of the host tier: RAM that takes what leaves the device. None: no such tier; on a "
+        "GPU a quarter of the memory available, at most 64GiB.",
         "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.host_pressure_source; }>(
         "host_pressure_source", "Where the host tier's pressure comes from, as `pressure_source`.",
