@@ -158,7 +158,9 @@ using enum SettingType;
 
 constexpr std::array kSettings = {
     Row<kWord, [](auto& o) -> auto& { return o.device; }>(
-        "device", "Backend of the device tier. `cpu` is the virtual card: RAM of a set size. `cuda`, `cuda:N`, "
+        "device",
+        "Backend of the device tier. `cpu` is the virtual card: RAM of a set size. `cuda`, "
+        "`cuda:N`, "
         "`hip` and `hip:N` are a GPU, N being its number, UUID or PCI address.",
         "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.card; }>(
