@@ -163,7 +163,7 @@ Result<std::shared_ptr<Device>> OpenGpu(const GpuName& name, std::optional<Bytes
   }
   if (!*opened) {
     Error error = opened->error();
-    error.message = fmt::format("device: {}", error.message);
+    error.message = fmt::format("device: {}; without a GPU, \"cpu\" is right", error.message);
     return error;
   }
   return std::shared_ptr<Device>(std::move(**opened));

@@ -174,19 +174,9 @@ class GpuCacheTest : public ::testing::TestWithParam<GpuKind> {
   }
   template <typename Holds>
   bool Eventually(Holds&& holds) {
-    // real world: movers are threads, and nothing tells when the last is idle
-    for (int looks = 0; looks < 5000; ++looks) {
-      if (holds(cache_->stats())) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // real world: as above
-    }
-    return false;
+    return ComesTrue(*cache_, holds);
   }
-  bool AllBacked() {
-    return Eventually([](const Stats& stats) {
-      return stats.device.bytes == stats.device.backed && stats.host.bytes == stats.host.backed &&
-             stats.moves.under_way == 0;
-    });
-  }
+  bool AllBacked() { return Eventually(&IsAllBacked); }
   std::vector<std::string> TakeTold() {
     const std::lock_guard lock(told_mutex_);
     return std::exchange(told_, {});

@@ -40,6 +40,21 @@ inline std::string Bulk(std::string_view key, std::size_t bytes, unsigned genera
   return value;
 }
 
+// Until `holds` does; false: not in time.
+template <typename Holds>
+bool ComesTrue(Cache& cache, Holds&& holds) {
+  // real world: movers are threads, and nothing tells when the last is idle
+  for (int looks = 0; looks < 5000; ++looks) {
+    if (holds(cache.stats())) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // real world: as above
+  }
+  return false;
+}
+inline bool IsAllBacked(const Stats& stats) {
+  return stats.device.bytes == stats.device.backed && stats.host.bytes == stats.host.backed &&
+         stats.moves.under_way == 0;
+}
+
 class TiersTest : public ::testing::Test {
  protected:
   struct Told {
@@ -95,19 +110,9 @@ class TiersTest : public ::testing::Test {
   // Until nothing is under way any more and `holds` does; false: not in time.
   template <typename Holds>
   bool Eventually(Holds&& holds) {
-    // real world: movers are threads, and nothing tells when the last is idle
-    for (int looks = 0; looks < 5000; ++looks) {
-      if (holds(cache_->stats())) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // real world: as above
-    }
-    return false;
+    return ComesTrue(*cache_, holds);
   }
-  bool AllBacked() {
-    return Eventually([](const Stats& stats) {
-      return stats.device.bytes == stats.device.backed && stats.host.bytes == stats.host.backed &&
-             stats.moves.under_way == 0;
-    });
-  }
+  bool AllBacked() { return Eventually(&IsAllBacked); }
   std::vector<Told> TakeTold() {
     const std::lock_guard lock(told_mutex_);
     return std::exchange(told_, {});

@@ -1,0 +1,169 @@
+// What a cache does with pressure: it senses it between Start and Stop, passes
+// over its tiers, and gives memory back to who asks for it.
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <thread>
+
+#include "base/later.h"
+#include "cache/core.h"
+
+namespace spillway {
+
+// --- sensing ---
+
+Status Core::Start() {
+  const std::lock_guard lock(start_mutex_);
+  if (started()) return {};
+  for (const TierId tier : kTierIds) {
+    TierSense* const sense = senses_[IndexOf(tier)].get();
+    if (sense == nullptr) continue;
+    RunOn(*strand_,
+          [&] { engine_->ExpectSamplesEvery(tier, options_.sample_period, clock_->Now()); });
+    try {
+      sense->Start(options_);
+    } catch (const std::bad_alloc&) {
+      StopSensing();
+      return Error{Code::kNoMemory, "no memory"};
+    }
+  }
+  started_.store(true, std::memory_order_relaxed);
+  return {};
+}
+
+void Core::Stop() {
+  const std::lock_guard lock(start_mutex_);
+  if (!started()) return;
+  started_.store(false, std::memory_order_relaxed);
+  StopSensing();
+}
+
+void Core::StopSensing() {
+  for (const std::unique_ptr<TierSense>& sense : senses_) {
+    if (sense != nullptr) sense->Stop();
+  }
+  RunOn(*strand_, [this] {
+    for (const TierId tier : kTierIds) {
+      if (senses_[IndexOf(tier)] == nullptr) continue;
+      engine_->ExpectSamplesEvery(tier, Duration::zero(), clock_->Now());
+    }
+    engine_->ForgetPressure();
+  });
+}
+
+Core::SampleValue Core::ValueOf(const Result<Reading>& reading) {
+  SampleValue value;
+  if (!reading) return value;
+  const Bytes reserved = std::min(reading->reserved.value_or(0), reading->total);
+  if (reading->total > reserved) {
+    value.total = reading->total - reserved;
+    value.pressure = reading->pressure();
+    value.held = reading->held;
+  }
+  return value;
+}
+
+// --- pressure ---
+
+void Core::PassSteps::Step() {
+  core_->AdoptFound();
+  MoveLog& log = core_->engine_->move_log();
+  const std::uint64_t before = log.left();
+  log.Collect(left_);
+  try {
+    next_ == Next::kLook ? Look() : Relieve();
+  } catch (...) {
+    log.Collect(nullptr);  // Its owner may be gone by the next move.
+    throw;
+  }
+  log.Collect(nullptr);
+  acted_ = acted_ || log.left() != before;
+  if (next_ == Next::kNothing && core_->started()) core_->engine_->Tend(core_->clock_->Now());
+}
+
+void Core::PassSteps::Look() {
+  Engine& engine = *core_->engine_;
+  const TimePoint now = core_->clock_->Now();
+  if (engine.Look(now)) return;
+  const Level before = engine.level(tier_);
+  if (sample_) engine.Sample(tier_, sample_->pressure, sample_->total, now, sample_->held);
+  const bool run = engine.RunsOnEverySample() || engine.level(tier_) != before;
+  next_ = run ? Next::kRelieve : Next::kNothing;
+}
+
+void Core::PassSteps::Relieve() {
+  const TimePoint start = core_->clock_->Now();
+  progress_ = core_->engine_->Relieve(
+      tier_, start, [&] { return core_->clock_->Now() - start > core_->options_.reclaim_slice; });
+  if (progress_ != Engine::Progress::kMore) next_ = Next::kNothing;
+}
+
+void Core::Pass(const std::optional<SampleValue>& sample, std::vector<Departure>* left) {
+  const TierId top = engine_->store().top();
+  for (const TierId tier : kTierIds) {
+    if (!Has(engine_->store().tiers(), tier)) continue;
+    PassSteps steps(this, tier, tier == top ? sample : std::nullopt, left);
+    while (steps.next() != PassSteps::Next::kNothing) {
+      RunOn(*strand_, [&] { steps.Step(); });
+    }
+  }
+}
+
+Applied Core::Apply(std::optional<double> pressure) {
+  SampleValue value{pressure, total_};
+  if (!pressure) {
+    TierSense* const sense = senses_[IndexOf(engine_->store().top())].get();
+    value = sense == nullptr ? SampleValue{} : ValueOf(sense->Read());
+  }
+  Applied applied;
+  Pass(value, &applied.left);
+  applied.level = engine_->level();
+  return applied;
+}
+
+Reclaimed Core::ReclaimSome(Bytes bytes, bool* more) {
+  Reclaimed reclaimed;
+  const TierId top = engine_->store().top();
+  RunOn(*strand_, [&] { reclaimed.freed = engine_->GiveBack(top, bytes, clock_->Now(), more); });
+  if (reclaimed.freed >= bytes) return reclaimed;
+  reclaimed.why_not_more =
+      engine_->single()
+          ? "nothing here has a copy in a lower tier, and reclaim never destroys the last one"
+      : *more ? "the time allowed ran out while more was being copied down"
+              : "what is left is leased, has no room below, or shares its memory with such";
+  return reclaimed;
+}
+
+Reclaimed Core::Reclaim(Bytes bytes, Duration within) {
+  Reclaimed reclaimed;
+  if (bytes == 0) return reclaimed;
+  const auto until =
+      std::chrono::steady_clock::now() + BoundedWait(within);  // real world: its caller waits
+  for (;;) {
+    bool more = false;
+    Reclaimed some;
+    try {
+      some = ReclaimSome(bytes - reclaimed.freed, &more);
+    } catch (const std::bad_alloc&) {
+      reclaimed.why_not_more = "no memory";
+      return reclaimed;
+    }
+    reclaimed.freed += some.freed;
+    reclaimed.why_not_more = some.why_not_more;
+    if (reclaimed.freed >= bytes || !more) return reclaimed;
+    if (std::chrono::steady_clock::now() >= until) return reclaimed;  // real world: as above
+    std::this_thread::sleep_for(std::chrono::microseconds(200));  // real world: movers are at work
+  }
+}
+
+void Core::Look() {
+  bool more = true;
+  while (more) {
+    RunOn(*strand_, [&] {
+      AdoptFound();
+      more = engine_->Look(clock_->Now());
+    });
+  }
+}
+
+}  // namespace spillway
