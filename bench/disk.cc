@@ -290,6 +290,9 @@ void MeasureDisk(const Settings& settings, Report* report) {
     }
     MeasureShape(shape, root, report);
   }
+  // A long context that somebody waits for.
+  const Bytes large = settings.quick ? 256 * kMiB : kGiB;
+  MeasureShape({large, 1, large, settings.quick ? 3 : 7}, root, report);
 }
 
 }  // namespace

@@ -74,6 +74,7 @@ class Bench {
     auto* words = reinterpret_cast<std::uint64_t*>(on_host_);
     for (Bytes i = 0; i < 2 * kValue / 8; ++i) words[i] = random();
     Check(device_->CopyIn(on_device_, Source(on_host_, 2 * kValue)));
+    sealed_ = SealCrew::Job(&crew_, on_host_ + kValue, kValue).Finish();
     raw_host_ = raw_.TakePinned(kValue);
     raw_host2_ = raw_.TakePinned(kValue);
     raw_down_ = raw_.NewStream();
@@ -89,7 +90,9 @@ class Bench {
     const Side down = Measure(kValue, [&] { Down(); });
     const Side up = Measure(kValue, [&] { Up(); });
     Row("device to host, 4 GiB, sealed", down, "raw pinned", raw_down);
-    Row("host to device, 4 GiB, verified", up, "raw pinned", raw_up);
+    const Side there = Measure(kValue, [&] { UpVerifiedThere(); });
+    Row("host to device, 4 GiB, verified on the device", there, "raw pinned", raw_up);
+    Row("host to device, 4 GiB, verified by the host", up, "raw pinned", raw_up);
     const Side raw_both = Measure(2 * kValue, [&] {
       Need("raw", raw_.driver().copy_to_host(raw_host_, Address(on_device_), kValue, raw_down_));
       Need("raw",
@@ -98,7 +101,7 @@ class Bench {
       raw_.Wait(raw_up_);
     });
     const Side both = Measure(2 * kValue, [&] {
-      std::thread other([&] { Up(); });
+      std::thread other([&] { UpVerifiedThere(); });
       Down();
       other.join();
     });
@@ -182,7 +185,8 @@ class Bench {
         std::fflush(stdout);
       };
       with("offload of whole values", kValue, [&] { Down(); });
-      with("restore of whole values", kValue, [&] { Up(); });
+      with("restore of whole values, verified on the device", kValue, [&] { UpVerifiedThere(); });
+      with("restore of whole values, verified by the host", kValue, [&] { Up(); });
       with("offload of 32 KiB pieces", kGiB, [&] { Check(device_->CopyIn(on_host_, scattered)); });
     }
   }
@@ -214,11 +218,17 @@ class Bench {
     }));
     static_cast<void>(job.Finish());
   }
+  void UpVerifiedThere() {
+    std::vector<Hash128> hashes;
+    Check(device_->CopyFromHost(
+        on_device_ + kValue, on_host_ + kValue, kValue, [](Bytes) { return true; }, &hashes));
+    if (hashes != sealed_.pieces()) Stop("the device's checksums are not the host's");
+  }
   void Up() {
     SealCrew::Job job(&crew_, on_host_ + kValue, kValue);
     job.Arrived(kValue);
-    Check(device_->CopyFromHost(on_device_ + kValue, on_host_ + kValue, kValue,
-                                [](Bytes) { return true; }));
+    Check(device_->CopyFromHost(
+        on_device_ + kValue, on_host_ + kValue, kValue, [](Bytes) { return true; }, nullptr));
     static_cast<void>(job.Finish());
   }
   void Batch(const std::vector<Fragment>& from, Bytes piece) {
@@ -241,6 +251,7 @@ class Bench {
   std::unique_ptr<GpuDevice> device_;
   std::unique_ptr<HostPool> host_;
   SealCrew crew_{SealCrew::ThreadsFor(std::thread::hardware_concurrency())};
+  Seal sealed_;  // The second half of what is on the host.
   std::byte* on_device_ = nullptr;
   std::byte* on_host_ = nullptr;
   std::byte* raw_host_ = nullptr;

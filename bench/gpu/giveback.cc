@@ -148,7 +148,8 @@ class CacheSide {
     if (verb == "backed") return Backed(n);
     if (verb == "verify") return Verify(n != 0);
     if (verb == "cycle") return Cycle(n);
-    if (verb == "restore") return Restore(n);
+    if (verb == "restore") return Restore(n, Place::kDevice);
+    if (verb == "fetch") return Restore(n, Place::kHost);
     if (verb == "reopen") {
       const double took = Seconds([&] { Reopen(); });
       return fmt::print("{{\"reopen_s\":{:.3f}}}\n", took);
@@ -269,13 +270,12 @@ class CacheSide {
     fmt::print("{{\"cycles\":{},\"failed\":{},\"seconds\":{:.3f}}}\n", n, failed, took);
   }
 
-  // One context to the device, from wherever it is.
-  void Restore(std::uint64_t n) {
+  // One context to the device, or the host, from wherever it is.
+  void Restore(std::uint64_t n, Place where) {
     std::string why;
     bool right = false;
     const double took = Seconds([&] {
-      const auto got =
-          cache_->Get(Key(n), {.where = Place::kDevice, .wait = std::chrono::seconds(120)});
+      const auto got = cache_->Get(Key(n), {.where = where, .wait = std::chrono::seconds(120)});
       if (!got) why = got.error().message;
       right = got && *got;
     });

@@ -35,8 +35,9 @@ Error Failed(std::string_view what, const std::string& path, int error) {
 std::optional<pid_t> PidOf(std::string_view text) {
   const auto number = [](std::string_view digits) -> std::optional<pid_t> {
     pid_t value = 0;
-    const char* const end = digits.data() + digits.size();
-    const auto [stop, error] = std::from_chars(digits.data(), end, value);
+    const char* const begin = digits.data();
+    const char* const end = begin + digits.size();
+    const auto [stop, error] = std::from_chars(begin, end, value);
     if (error != std::errc() || stop != end || value <= 0) return std::nullopt;
     return value;
   };

@@ -40,9 +40,10 @@ std::vector<std::string_view> Words(std::string_view line) {
 // Digits and nothing else; empty: it is not that, or too large for 64 bits.
 std::optional<std::uint64_t> Number(std::string_view word) {
   std::uint64_t number = 0;
-  const char* const end = word.data() + word.size();
+  const char* const begin = word.data();
+  const char* const end = begin + word.size();
   if (word.empty() || word.front() < '0' || word.front() > '9') return std::nullopt;
-  const auto [stop, error] = std::from_chars(word.data(), end, number);
+  const auto [stop, error] = std::from_chars(begin, end, number);
   if (error != std::errc() || stop != end) return std::nullopt;
   return number;
 }

@@ -124,6 +124,24 @@ TEST_P(GpuCacheTest, WhatIsBackedIsGivenBackAndComesBack) {
   for (const std::string& key : keys) EXPECT_TRUE(Same(GetOnDevice(key), Bulk(key, kValue)));
 }
 
+// What did not arrive as it was sent is sent again, where the device can tell.
+class GpuHashTest : public GpuCacheTest {};
+INSTANTIATE_TEST_SUITE_P(WithKernels, GpuHashTest, ::testing::Values(GpuKind::kCuda));
+
+TEST_P(GpuHashTest, WhatIsDamagedOnTheWayUpIsSentAgain) {
+  Open();
+  ASSERT_TRUE(SetOnDevice("k", 3 * kMiB + 5));
+  ASSERT_TRUE(cache_->Start());
+  ASSERT_TRUE(AllBacked());
+  cache_->Reclaim(kTotal, std::chrono::seconds(5));
+  cache_->Stop();
+  const Stats before = cache_->stats();
+  ASSERT_EQ(before.device.entries, 0U);
+  gpu_.Garble(1);
+  EXPECT_TRUE(Same(GetOnDevice("k"), Bulk("k", 3 * kMiB + 5)));
+  EXPECT_EQ(cache_->stats().moves.corrupt, before.moves.corrupt);
+}
+
 TEST_P(GpuCacheTest, WhatARestartFindsOnDiskReachesTheDevice) {
   Open();
   ASSERT_TRUE(cache_->Start());

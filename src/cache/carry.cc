@@ -67,17 +67,53 @@ Status FromDevice(const Ways& ways, Move* transfer) {
   }
 }
 
-// To such a device: the host's copy is verified while it travels. What the link
-// did to it is the link's own checksums' to say.
-Status ToDevice(const Ways& ways, Move* transfer) {
+Seal SealOnHost(const Ways& ways, const Move& transfer) {
+  return SealCrew::Job(ways.crew, transfer.source, transfer.bytes).Finish();
+}
+
+Status WriteToDevice(const Ways& ways, const Move& transfer, std::vector<Hash128>* hashes) {
+  return ways.device->WriteFromHost(
+      transfer.landing.block, transfer.source, transfer.bytes,
+      [&](Bytes) { return !transfer.cancelled.load(std::memory_order_relaxed); }, hashes);
+}
+
+// What the device made of what has arrived, and the host of the last piece,
+// which is not whole. Empty: the device could not.
+std::optional<Seal> SealOfBoth(const Move& transfer, std::vector<Hash128> hashes) {
+  const Bytes whole = transfer.bytes / Seal::kPieceBytes;
+  if (hashes.size() != whole) return {};
+  const Bytes at = whole * Seal::kPieceBytes;
+  if (at < transfer.bytes) {
+    hashes.push_back(Hash128Of(transfer.source + at, transfer.bytes - at));
+  }
+  return Seal(std::move(hashes));
+}
+
+// To such a device. What has arrived is verified there, which costs neither cores
+// nor the host's memory its pace; damage is looked for in the source afterwards.
+Status VerifiedThere(const Ways& ways, Move* transfer) {
+  for (int attempt = 0;; ++attempt) {
+    std::vector<Hash128> hashes;
+    if (Status written = WriteToDevice(ways, *transfer, &hashes); !written) return written;
+    const std::optional<Seal> there = SealOfBoth(*transfer, std::move(hashes));
+    if (there == transfer->seal) return {};
+    if (SealOnHost(ways, *transfer) != *transfer->seal) {
+      transfer->source_damaged = true;
+      return Damaged(*transfer, 0);
+    }
+    if (!there) return {};  // As good as when the host verifies from the start.
+    if (attempt > 0) return Damaged(*transfer, 0);
+  }
+}
+
+// The host's copy is verified while it travels. What the link did to it is the
+// link's own checksums' to say.
+Status VerifiedHere(const Ways& ways, Move* transfer) {
   // Hashing goes as fast as it can: kept at the link's pace, it slows the link
   // down (44 instead of 52 GB/s on an H200).
   SealCrew::Job job(ways.crew, transfer->source, transfer->bytes);
   job.Arrived(transfer->bytes);
-  Status written = ways.device->WriteFromHost(
-      transfer->landing.block, transfer->source, transfer->bytes,
-      [&](Bytes) { return !transfer->cancelled.load(std::memory_order_relaxed); });
-  if (!written) return written;
+  if (Status written = WriteToDevice(ways, *transfer, nullptr); !written) return written;
   Seal seal = job.Finish();
   if (!transfer->seal) {
     transfer->seal = std::move(seal);
@@ -86,6 +122,12 @@ Status ToDevice(const Ways& ways, Move* transfer) {
     return Damaged(*transfer, 0);
   }
   return {};
+}
+
+Status ToDevice(const Ways& ways, Move* transfer) {
+  const bool there =
+      transfer->seal && transfer->bytes >= Seal::kPieceBytes && ways.device->makes_hashes();
+  return there ? VerifiedThere(ways, transfer) : VerifiedHere(ways, transfer);
 }
 
 Status ToDisk(const Ways& ways, Move* transfer) {

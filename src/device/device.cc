@@ -10,7 +10,9 @@ Status Device::CopyToHost(const std::byte* from, Bytes bytes, std::byte* to,
 }
 
 Status Device::CopyFromHost(std::byte* to, const std::byte* from, Bytes bytes,
-                            const std::function<bool(Bytes)>& arrived) {
+                            const std::function<bool(Bytes)>& arrived,
+                            std::vector<Hash128>* hashes) {
+  if (hashes != nullptr) hashes->clear();
   Status copied = CopyIn(to, Source(from, bytes));
   if (copied && !arrived(bytes)) return Error{Code::kCancelled, "the copy was called off"};
   return copied;

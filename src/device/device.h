@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <functional>
 #include <string_view>
+#include <vector>
 
+#include "base/hash128.h"
 #include "spillway/fragment.h"
 #include "spillway/pressure.h"
 #include "spillway/result.h"
@@ -64,9 +66,14 @@ class Device {
   // called off.
   virtual Status CopyToHost(const std::byte* from, Bytes bytes, std::byte* to,
                             const std::function<bool(Bytes)>& arrived);
-  // The other way round.
+  // The other way round. `hashes` (may be null): checksums of the whole pieces of
+  // kHashPieceBytes, made on the device of what has arrived there; empty: it
+  // could not.
   virtual Status CopyFromHost(std::byte* to, const std::byte* from, Bytes bytes,
-                              const std::function<bool(Bytes)>& arrived);
+                              const std::function<bool(Bytes)>& arrived,
+                              std::vector<Hash128>* hashes);
+  // Whether it can, as a rule.
+  virtual bool makes_hashes() const { return false; }
 };
 
 }  // namespace spillway

@@ -69,9 +69,11 @@ class ArenaTier final : public Tier {
     return device_->CopyToHost(block, bytes, to, arrived);
   }
   Status WriteFromHost(std::byte* block, const std::byte* from, Bytes bytes,
-                       const std::function<bool(Bytes)>& arrived) override {
-    return device_->CopyFromHost(block, from, bytes, arrived);
+                       const std::function<bool(Bytes)>& arrived,
+                       std::vector<Hash128>* hashes) override {
+    return device_->CopyFromHost(block, from, bytes, arrived, hashes);
   }
+  bool makes_hashes() const override { return device_->makes_hashes(); }
   bool host_readable() const override { return device_->host_readable(); }
   bool is_lost() const override { return device_->is_lost(); }
   bool in_doubt() const override { return device_->in_doubt(); }

@@ -9,16 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "base/hash128.h"
 #include "spillway/fragment.h"
 #include "spillway/units.h"
 
 namespace spillway {
 
-struct Hash128 {
-  std::uint64_t low = 0;
-  std::uint64_t high = 0;
-  friend bool operator==(const Hash128&, const Hash128&) = default;
-};
 Hash128 Hash128Of(const void* data, Bytes bytes);
 
 // Checksums of a value: one XXH3-128 for each piece of 1 MiB, the last piece
@@ -26,7 +22,7 @@ Hash128 Hash128Of(const void* data, Bytes bytes);
 // cores, and one can be read alone.
 class Seal {
  public:
-  static constexpr Bytes kPieceBytes = kMiB;
+  static constexpr Bytes kPieceBytes = kHashPieceBytes;
   static std::size_t PiecesIn(Bytes bytes) {
     return static_cast<std::size_t>((bytes + kPieceBytes - 1) / kPieceBytes);
   }

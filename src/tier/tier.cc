@@ -10,7 +10,9 @@ Status Tier::ReadToHost(const std::byte* block, Bytes bytes, std::byte* to,
 }
 
 Status Tier::WriteFromHost(std::byte* block, const std::byte* from, Bytes bytes,
-                           const std::function<bool(Bytes)>& arrived) {
+                           const std::function<bool(Bytes)>& arrived,
+                           std::vector<Hash128>* hashes) {
+  if (hashes != nullptr) hashes->clear();
   Status written = Write(block, Source(from, bytes));
   if (written && !arrived(bytes)) return Error{Code::kCancelled, "the copy was called off"};
   return written;

@@ -7,7 +7,9 @@
 #include <functional>
 #include <limits>
 #include <string_view>
+#include <vector>
 
+#include "base/hash128.h"
 #include "spillway/fragment.h"
 #include "spillway/result.h"
 #include "spillway/units.h"
@@ -60,7 +62,9 @@ class Tier {
   virtual Status ReadToHost(const std::byte* block, Bytes bytes, std::byte* to,
                             const std::function<bool(Bytes)>& arrived) const;
   virtual Status WriteFromHost(std::byte* block, const std::byte* from, Bytes bytes,
-                               const std::function<bool(Bytes)>& arrived);
+                               const std::function<bool(Bytes)>& arrived,
+                               std::vector<Hash128>* hashes);
+  virtual bool makes_hashes() const { return false; }
   // Whether blocks can be read and written in place by this process.
   virtual bool host_readable() const { return true; }
   // Of the device; see there. Any thread.

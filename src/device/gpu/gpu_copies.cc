@@ -10,7 +10,9 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "device/gpu/gather_ptx.h"
+#include "device/gpu/gpu_copy_job.h"
+#include "device/gpu/gpu_hash.h"
+#include "device/gpu/kernels_ptx.h"
 
 namespace spillway {
 
@@ -19,8 +21,6 @@ namespace {
 using Steady = std::chrono::steady_clock;  // real world: a device keeps no other time
 
 constexpr Bytes kBounce = 2 * kMiB;
-constexpr unsigned kGatherBlocks = 32;
-constexpr unsigned kGatherThreads = 512;
 
 // Pieces that lie side by side in both places are one.
 void Coalesce(std::vector<GpuCopies::Piece>* pieces) {
@@ -40,10 +40,6 @@ void Coalesce(std::vector<GpuCopies::Piece>* pieces) {
   pieces->resize(last);
 }
 
-void* HostAddress(std::uint64_t at) {
-  return reinterpret_cast<void*>(at);  // NOLINT(performance-no-int-to-ptr): as drivers do.
-}
-
 }  // namespace
 
 GpuCopies::GpuCopies(std::shared_ptr<const GpuDriver> driver, int device, GpuContext context,
@@ -58,21 +54,25 @@ GpuCopies::GpuCopies(std::shared_ptr<const GpuDriver> driver, int device, GpuCon
   if (scope.code() != 0) return;
   int greatest = 0;
   if (driver_->stream_priorities(&priority_, &greatest) != 0) priority_ = 0;
-  LoadKernel();
+  LoadKernels();
 }
 
-// A kernel that does not load leaves us with plain copies.
-void GpuCopies::LoadKernel() {
+// Kernels that do not load leave us with plain copies, and hashing to the host.
+void GpuCopies::LoadKernels() {
   if (driver_->kind != GpuKind::kCuda || driver_->module_load == nullptr ||
       driver_->module_function == nullptr || driver_->launch == nullptr) {
     return;
   }
-  int code = driver_->module_load(&module_, kGatherPtx);
-  if (code == 0) code = driver_->module_function(&gather_, module_, "spillway_gather");
-  if (code == 0) return;
-  gather_ = nullptr;
-  spdlog::info("{}: scattered pieces are copied one by one",
-               driver_->Failed("loading the gather kernel", code).message);
+  const int loaded = driver_->module_load(&module_, kKernelsPtx);
+  const auto load = [&](void** function, const char* name, std::string_view otherwise) {
+    const int code = loaded == 0 ? driver_->module_function(function, module_, name) : loaded;
+    if (code == 0) return;
+    *function = nullptr;
+    spdlog::info("{}: {}", driver_->Failed(fmt::format("loading {}", name), code).message,
+                 otherwise);
+  };
+  load(&gather_, "spillway_gather", "scattered pieces are copied one by one");
+  load(&hash_, "spillway_hash", "the host verifies what is brought back");
 }
 
 GpuCopies::~GpuCopies() {
@@ -147,6 +147,7 @@ void GpuCopies::Destroy(Lane* lane) {
   event(lane->order);
   for (GpuEvent done : lane->done) event(done);
   for (std::byte* block : lane->bounce) host(block);
+  host(lane->hash_keys);
   for (const Lane::Stage& stage : lane->stages) {
     event(stage.gathered);
     event(stage.free);
@@ -224,6 +225,21 @@ bool GpuCopies::Bounce(Lane* lane) {
   return true;
 }
 
+bool GpuCopies::HashRoom(Lane* lane) {
+  if (!makes_hashes()) return false;
+  if (lane->hashes != nullptr) return true;
+  constexpr std::size_t kKeyBytes = 512;
+  void* memory = nullptr;
+  const std::size_t bytes = kKeyBytes + kHashesMax * sizeof(Hash128);
+  if (driver_->host_alloc(&memory, bytes, kGpuPortable) != 0) return false;
+  const auto keys = GpuHashKeys();
+  static_assert(sizeof(keys) <= kKeyBytes);
+  std::memcpy(memory, keys.data(), sizeof(keys));
+  lane->hash_keys = static_cast<std::uint64_t*>(memory);
+  lane->hashes = reinterpret_cast<Hash128*>(static_cast<std::byte*>(memory) + kKeyBytes);
+  return true;
+}
+
 // Looks again and again: a driver's own wait knows no bound.
 Status GpuCopies::Await(GpuEvent event) {
   const auto start = Steady::now();  // real world: as above
@@ -256,242 +272,13 @@ bool GpuCopies::Drain(Lane* lane) {
   return true;
 }
 
-// --- one copy ---
-
-// Steps are put on the stream up to kInFlight ahead, each with its event; they
-// end in the order in which they began.
-class GpuCopies::Job {
- public:
-  Job(GpuCopies* copies, Way way, Lane* lane, const std::function<bool(Bytes)>& arrived)
-      : copies_(copies), driver_(*copies->driver_), way_(way), lane_(lane), arrived_(arrived) {}
-
-  Status After(const DeviceOrder& order) {
-    if (order.after == DeviceOrder::After::kNone) return {};
-    void* event = order.handle;
-    if (order.after == DeviceOrder::After::kStream) {
-      event = lane_->order;
-      if (Status ok = Do("cuEventRecord", driver_.event_record(event, order.handle)); !ok)
-        return ok;
-    }
-    if (Status ok = Do("cuStreamWaitEvent", driver_.stream_wait(lane_->stream, event, 0)); !ok) {
-      return ok;
-    }
-    return Do("cuStreamWaitEvent", driver_.stream_wait(lane_->kernels, event, 0));
-  }
-
-  Status Run(std::span<const Piece> pieces) {
-    while (!pieces.empty()) {
-      const std::size_t small = SmallOnes(pieces);
-      if (small >= copies_->settings_.gather_from && copies_->gathers() && copies_->Stage(lane_)) {
-        if (Status ok = Gather(pieces.first(small)); !ok) return ok;
-        pieces = pieces.subspan(small);
-        continue;
-      }
-      const std::size_t batch = BatchOf(pieces);
-      Status ok = batch > 1 ? Batch(pieces.first(batch)) : Whole(pieces.front());
-      if (!ok) return ok;
-      pieces = pieces.subspan(std::max<std::size_t>(batch, 1));
-    }
-    return Finish(0);
-  }
-
- private:
-  struct Step {
-    Bytes bytes = 0;
-    std::byte* to = nullptr;  // From a bounce buffer to here, when it is done.
-  };
-
-  Status Do(std::string_view call, int code) { return copies_->Check(call, code); }
-  std::uint64_t HostSide(const Piece& piece) const {
-    return way_ == Way::kToHost ? piece.to : piece.from;
-  }
-
-  // How many of the first are small and, on the host's side, in one row that the
-  // driver knows: those one copy can carry, gathered.
-  std::size_t SmallOnes(std::span<const Piece> pieces) const {
-    const Settings& settings = copies_->settings_;
-    Bytes sum = 0;
-    Bytes reach = 0;
-    if (way_ != Way::kOnDevice) {
-      reach = copies_->pins_->Reach(HostAddress(HostSide(pieces.front())));
-      if (reach == 0) return 0;
-    }
-    std::size_t count = 0;
-    for (const Piece& piece : pieces) {
-      if (piece.bytes >= settings.gather_below || count == kTableMax) break;
-      if (way_ == Way::kOnDevice) {
-        ++count;
-        continue;
-      }
-      if (HostSide(piece) != HostSide(pieces.front()) + sum) break;
-      if (sum + piece.bytes > std::min(settings.stage, reach)) break;
-      sum += piece.bytes;
-      ++count;
-    }
-    return count;
-  }
-
-  // How many small ones the driver may take in one call.
-  std::size_t BatchOf(std::span<const Piece> pieces) const {
-    if (!driver_.has_batch() || way_ == Way::kOnDevice) return 0;
-    std::size_t count = 0;
-    for (const Piece& piece : pieces) {
-      if (count == 1024 || piece.bytes >= copies_->settings_.segment) break;
-      if (copies_->pins_->Reach(HostAddress(HostSide(piece))) < piece.bytes) break;
-      ++count;
-    }
-    return count;
-  }
-
-  Status Batch(std::span<const Piece> pieces) {
-    std::vector<GpuAddress> to;
-    std::vector<GpuAddress> from;
-    std::vector<std::size_t> bytes;
-    Bytes sum = 0;
-    for (const Piece& piece : pieces) {
-      to.push_back(piece.to);
-      from.push_back(piece.from);
-      bytes.push_back(piece.bytes);
-      sum += piece.bytes;
-    }
-    GpuCopyKind kind;
-    std::size_t first = 0;
-    std::size_t failed = 0;
-    const int code = driver_.copy_batch_v2 != nullptr
-                         ? driver_.copy_batch_v2(to.data(), from.data(), bytes.data(), bytes.size(),
-                                                 &kind, &first, 1, lane_->stream)
-                         : driver_.copy_batch_v1(to.data(), from.data(), bytes.data(), bytes.size(),
-                                                 &kind, &first, 1, &failed, lane_->stream);
-    if (Status ok = Do("cuMemcpyBatchAsync", code); !ok) return ok;
-    return Began({sum, nullptr});
-  }
-
-  Status Launch(GpuStream stream, Piece* table, std::size_t count) {
-    auto at = reinterpret_cast<std::uint64_t>(table);
-    auto pieces = static_cast<std::uint32_t>(count);
-    void* arguments[] = {&at, &pieces};
-    const unsigned blocks = std::min<unsigned>(kGatherBlocks, pieces);
-    return Do("cuLaunchKernel", driver_.launch(copies_->gather_, blocks, 1, 1, kGatherThreads, 1, 1,
-                                               0, stream, arguments, nullptr));
-  }
-
-  Status Gather(std::span<const Piece> pieces) {
-    Lane::Stage& stage = lane_->stages[next_stage_++ % kStages];
-    if (stage.used) {
-      if (Status ok = copies_->Await(stage.free); !ok) return ok;
-    }
-    Bytes sum = 0;
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-      Piece& entry = stage.table[i];
-      entry = pieces[i];
-      if (way_ == Way::kToHost) entry.to = stage.memory + sum;
-      if (way_ == Way::kToDevice) entry.from = stage.memory + sum;
-      sum += pieces[i].bytes;
-    }
-    stage.used = true;
-    Status ok;
-    if (way_ == Way::kOnDevice) {
-      ok = Launch(lane_->stream, stage.table, pieces.size());
-      if (ok) ok = Do("cuEventRecord", driver_.event_record(stage.free, lane_->stream));
-      return ok ? Began({sum, nullptr}) : ok;
-    }
-    if (way_ == Way::kToHost) {
-      ok = Launch(lane_->kernels, stage.table, pieces.size());
-      if (ok) ok = Do("cuEventRecord", driver_.event_record(stage.gathered, lane_->kernels));
-      if (ok) ok = Do("cuStreamWaitEvent", driver_.stream_wait(lane_->stream, stage.gathered, 0));
-      if (ok) {
-        ok = Do("cuMemcpyDtoHAsync", driver_.copy_to_host(HostAddress(pieces.front().to),
-                                                          stage.memory, sum, lane_->stream));
-      }
-      if (ok) ok = Do("cuEventRecord", driver_.event_record(stage.free, lane_->stream));
-      return ok ? Began({sum, nullptr}) : ok;
-    }
-    ok = Do(
-        "cuMemcpyHtoDAsync",
-        driver_.copy_to_device(stage.memory, HostAddress(pieces.front().from), sum, lane_->stream));
-    if (ok) ok = Do("cuEventRecord", driver_.event_record(stage.gathered, lane_->stream));
-    if (ok) ok = Do("cuStreamWaitEvent", driver_.stream_wait(lane_->kernels, stage.gathered, 0));
-    if (ok) ok = Launch(lane_->kernels, stage.table, pieces.size());
-    if (ok) ok = Do("cuEventRecord", driver_.event_record(stage.free, lane_->kernels));
-    return ok ? Began({sum, nullptr}, lane_->kernels) : ok;
-  }
-
-  Status Whole(const Piece& piece) {
-    for (Bytes at = 0; at < piece.bytes;) {
-      Bytes bytes = std::min(copies_->settings_.segment, piece.bytes - at);
-      const std::uint64_t to = piece.to + at;
-      const std::uint64_t from = piece.from + at;
-      Step step;
-      int code = 0;
-      if (way_ == Way::kOnDevice) {
-        code = driver_.copy_on_device(to, from, bytes, lane_->stream);
-      } else {
-        std::byte* host = static_cast<std::byte*>(HostAddress(HostSide(piece) + at));
-        const Bytes reach = copies_->pins_->Reach(host);
-        if (reach > 0) {
-          bytes = std::min(bytes, reach);
-        } else {
-          if (!copies_->Bounce(lane_)) return Error{Code::kNoMemory, "no memory to copy by way of"};
-          if (Status ok = Finish(kInFlight - 1); !ok) return ok;  // The next buffer is free then.
-          bytes = std::min(bytes, copies_->BounceBytes());
-          std::byte* const bounce = lane_->bounce[begun_ % kInFlight];
-          if (way_ == Way::kToDevice) std::memcpy(bounce, host, bytes);
-          if (way_ == Way::kToHost) step.to = host;
-          host = bounce;
-        }
-        code = way_ == Way::kToHost ? driver_.copy_to_host(host, from, bytes, lane_->stream)
-                                    : driver_.copy_to_device(to, host, bytes, lane_->stream);
-      }
-      if (Status ok = Do("a copy", code); !ok) return ok;
-      step.bytes = bytes;
-      if (Status ok = Began(step); !ok) return ok;
-      at += bytes;
-    }
-    return {};
-  }
-
-  Status Began(const Step& step, GpuStream on = nullptr) {
-    if (Status ok = Finish(kInFlight - 1); !ok) return ok;
-    const std::size_t at = begun_ % kInFlight;
-    const int code = driver_.event_record(lane_->done[at], on == nullptr ? lane_->stream : on);
-    if (Status ok = Do("cuEventRecord", code); !ok) return ok;
-    steps_[at] = step;
-    ++begun_;
-    return {};
-  }
-
-  // Until at most `left` are under way.
-  Status Finish(std::size_t left) {
-    while (begun_ - ended_ > left) {
-      const std::size_t at = ended_ % kInFlight;
-      if (Status ok = copies_->Await(lane_->done[at]); !ok) return ok;
-      const Step& step = steps_[at];
-      if (step.to != nullptr) std::memcpy(step.to, lane_->bounce[at], step.bytes);
-      ++ended_;
-      so_far_ += step.bytes;
-      if (arrived_ && !arrived_(so_far_)) {
-        return Error{Code::kCancelled, "the copy was called off"};
-      }
-    }
-    return {};
-  }
-
-  GpuCopies* const copies_;
-  const GpuDriver& driver_;
-  const Way way_;
-  Lane* const lane_;
-  const std::function<bool(Bytes)>& arrived_;
-  std::array<Step, kInFlight> steps_{};
-  std::size_t begun_ = 0;
-  std::size_t ended_ = 0;
-  std::size_t next_stage_ = 0;
-  Bytes so_far_ = 0;
-};
+// --- copies ---
 
 Status GpuCopies::Run(Way way, std::vector<Piece> pieces, const DeviceOrder& order,
-                      const std::function<bool(Bytes)>& arrived) {
+                      const std::function<bool(Bytes)>& arrived, std::vector<Hash128>* hashes) {
   Coalesce(&pieces);
   if (pieces.empty()) {
+    if (hashes != nullptr) hashes->clear();
     if (arrived) arrived(0);
     return {};
   }
@@ -503,6 +290,10 @@ Status GpuCopies::Run(Way way, std::vector<Piece> pieces, const DeviceOrder& ord
   Job job(this, way, lane->get(), arrived);
   Status done;
   try {
+    if (hashes != nullptr) {
+      hashes->resize(pieces.front().bytes / kHashPieceBytes);
+      job.Hash(hashes);
+    }
     done = job.After(order);
     if (done) done = job.Run(pieces);
   } catch (const std::bad_alloc&) {

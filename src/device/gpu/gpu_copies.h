@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hash128.h"
 #include "device/gpu/gpu_driver.h"
 #include "device/gpu/host_pins.h"
 #include "spillway/fragment.h"
@@ -42,12 +43,15 @@ class GpuCopies {
   };
 
   struct Settings {
-    // A copy's largest step: small enough that what has arrived is still in the
-    // processor's cache when it is hashed.
+    // A copy's largest step. To the host: small enough that what has arrived is
+    // still in the processor's cache when it is hashed. To the device: each step
+    // costs the link some microseconds.
     Bytes segment = 4 * kMiB;
+    Bytes segment_up = 32 * kMiB;
     Bytes stage = 32 * kMiB;                     // Gathered at once.
     Bytes gather_below = 256 * kKiB;             // Pieces smaller than this are gathered.
     std::size_t gather_from = 4;                 // If there are so many in a row.
+    std::size_t hash_batch = 64;                 // Pieces hashed at once.
     Duration within = std::chrono::seconds(20);  // Longest wait without any progress.
   };
 
@@ -59,8 +63,10 @@ class GpuCopies {
 
   // From the calling thread, which waits. `arrived` (may be empty): how many of
   // the first bytes are there; false: it is called off.
+  // `hashes` (may be null; to the device only): see Device::CopyFromHost.
   Status Run(Way way, std::vector<Piece> pieces, const DeviceOrder& order,
-             const std::function<bool(Bytes)>& arrived = {});
+             const std::function<bool(Bytes)>& arrived = {},
+             std::vector<Hash128>* hashes = nullptr);
 
   // Zeros, by the copy engines' own means where the driver has them.
   Status Fill(GpuAddress at, Bytes bytes);
@@ -75,12 +81,14 @@ class GpuCopies {
   // Device memory taken for staging.
   Bytes overhead() const { return overhead_.load(std::memory_order_relaxed); }
   bool gathers() const { return gather_ != nullptr; }
+  bool makes_hashes() const { return hash_ != nullptr; }
 
  private:
-  static constexpr std::size_t kInFlight = 16;     // Segments.
-  static constexpr std::size_t kStages = 2;        // Of gathered pieces.
-  static constexpr std::size_t kLanesMax = 3;      // Copies at once, one way.
-  static constexpr std::size_t kTableMax = 16384;  // Pieces gathered at once.
+  static constexpr std::size_t kInFlight = 16;      // Segments.
+  static constexpr std::size_t kStages = 2;         // Of gathered pieces.
+  static constexpr std::size_t kLanesMax = 3;       // Copies at once, one way.
+  static constexpr std::size_t kTableMax = 16384;   // Pieces gathered at once.
+  static constexpr std::size_t kHashesMax = 32768;  // Of one value.
 
   // What one copy uses, and nobody else meanwhile.
   struct Lane {
@@ -99,6 +107,9 @@ class GpuCopies {
     };
     std::array<Stage, kStages> stages;
     bool staged = false;
+    // Host memory that kernels read and write: the keys, and what they make.
+    std::uint64_t* hash_keys = nullptr;
+    Hash128* hashes = nullptr;
   };
   struct Lanes {
     std::vector<std::unique_ptr<Lane>> free;
@@ -113,13 +124,14 @@ class GpuCopies {
   // Whether it has memory to gather in, now.
   bool Stage(Lane* lane);
   bool Bounce(Lane* lane);
+  bool HashRoom(Lane* lane);
   Bytes BounceBytes() const;
   Status Await(GpuEvent event);
   // Waits for whatever is on its streams. False: it can't be told.
   bool Drain(Lane* lane);
   void Doubt(const std::string& why);
   Status Check(std::string_view call, int code);
-  void LoadKernel();
+  void LoadKernels();
 
   const std::shared_ptr<const GpuDriver> driver_;
   const int device_;
@@ -129,6 +141,7 @@ class GpuCopies {
   int priority_ = 0;
   void* module_ = nullptr;
   void* gather_ = nullptr;
+  void* hash_ = nullptr;
 
   std::mutex mutex_;
   std::condition_variable returned_;

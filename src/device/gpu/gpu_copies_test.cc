@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/hash.h"
 #include "device/testing/gpu_bench.h"
 #include "device/testing/test_seed.h"
 
@@ -324,6 +325,48 @@ TEST_P(GpuOrderTest, ACopyToTheHostTellsHowFarItIsAndCanBeCalledOff) {
       bench.device->pins()->Removed(to, out.size());
       bench.pinned.clear();
     }
+  }
+}
+
+// Checksums are made on the device of what is there, not of what was sent.
+TEST_P(GpuOrderTest, WhatArrivesOnTheDeviceIsHashedThere) {
+  GpuBench bench(GetParam());
+  bench.Map(8 * kMiB);
+  const bool can = GetParam() == GpuKind::kCuda;
+  EXPECT_EQ(bench.device->makes_hashes(), can);
+  for (const Bytes bytes : {kMiB - 1, kMiB, 5 * kMiB + 12'345, 8 * kMiB}) {
+    for (const bool garbled : {false, true}) {
+      const std::string text = RandomText(bytes, bytes);
+      if (garbled) bench.gpu.Garble(1);
+      std::vector<Hash128> hashes(99);
+      ASSERT_TRUE(bench.device->CopyFromHost(
+          bench.base, reinterpret_cast<const std::byte*>(text.data()), bytes,
+          [](Bytes) { return true; }, &hashes));
+      ASSERT_EQ(hashes.size(), can ? bytes / kMiB : 0);
+      const std::string there = bench.gpu.Peek(reinterpret_cast<GpuAddress>(bench.base), bytes);
+      EXPECT_EQ(there == text, !garbled);
+      for (std::size_t i = 0; i < hashes.size(); ++i) {
+        const XXH128_hash_t want = XXH3_128bits(there.data() + i * kMiB, kMiB);
+        EXPECT_EQ(hashes[i], (Hash128{want.low64, want.high64})) << i;
+      }
+    }
+  }
+}
+
+// Without the kernel a copy is a copy.
+TEST_P(GpuOrderTest, AKernelThatFailsCostsOnlyTheChecksums) {
+  GpuBench bench(GetParam());
+  bench.Map(4 * kMiB);
+  const std::string text = RandomText(5, 3 * kMiB);
+  for (const char* function : {"launch", "host_alloc"}) {
+    bench.gpu.FailFunction(function, 1, 2);
+    std::vector<Hash128> hashes;
+    ASSERT_TRUE(bench.device->CopyFromHost(
+        bench.base, reinterpret_cast<const std::byte*>(text.data()), text.size(),
+        [](Bytes) { return true; }, &hashes));
+    EXPECT_TRUE(hashes.empty()) << function;
+    EXPECT_EQ(bench.gpu.Peek(reinterpret_cast<GpuAddress>(bench.base), text.size()), text);
+    bench.gpu.FailFunction(function, 0, 0);
   }
 }
 

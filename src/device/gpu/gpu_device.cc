@@ -386,9 +386,10 @@ Status GpuDevice::CopyToHost(const std::byte* from, Bytes bytes, std::byte* to,
 }
 
 Status GpuDevice::CopyFromHost(std::byte* to, const std::byte* from, Bytes bytes,
-                               const std::function<bool(Bytes)>& arrived) {
+                               const std::function<bool(Bytes)>& arrived,
+                               std::vector<Hash128>* hashes) {
   return copies_->Run(GpuCopies::Way::kToDevice, {{AddressOf(to), AddressOf(from), bytes}}, {},
-                      arrived);
+                      arrived, hashes);
 }
 
 }  // namespace spillway

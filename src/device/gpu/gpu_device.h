@@ -70,7 +70,9 @@ class GpuDevice final : public Device {
   Status CopyToHost(const std::byte* from, Bytes bytes, std::byte* to,
                     const std::function<bool(Bytes)>& arrived) override;
   Status CopyFromHost(std::byte* to, const std::byte* from, Bytes bytes,
-                      const std::function<bool(Bytes)>& arrived) override;
+                      const std::function<bool(Bytes)>& arrived,
+                      std::vector<Hash128>* hashes) override;
+  bool makes_hashes() const override { return copies_->makes_hashes(); }
 
   // Whether it is an address in a range of this device. Any thread.
   bool Owns(const void* at) const;

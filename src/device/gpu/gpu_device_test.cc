@@ -13,14 +13,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-template <GpuKind kind>
+template <GpuKind Kind>
 struct OnFake {
   static inline std::unique_ptr<FakeGpu> gpu;
 
   static std::unique_ptr<Device> Make(Bytes total, Bytes chunk_bytes) {
-    gpu = std::make_unique<FakeGpu>(kind, SPILLWAY_FAKES_DIR,
+    gpu = std::make_unique<FakeGpu>(Kind, SPILLWAY_FAKES_DIR,
                                     FakeGpuOptions{.total = total, .granularity = chunk_bytes});
-    GpuDeviceOptions options = GpuBench::OptionsFor(*gpu, kind);
+    GpuDeviceOptions options = GpuBench::OptionsFor(*gpu, Kind);
     options.chunk_bytes = chunk_bytes;
     return GpuDevice::Open(options).value();
   }

@@ -15,12 +15,11 @@ namespace {
 
 // A mistake of the test's own surroundings must not look like an answer.
 template <typename Value>
-const Value& Must(const Value& value) {
+void Must(const Value& value) {
   if (!value) {
     fmt::print(stderr, "fake GPU: {}\n", value.error().message);
     std::abort();
   }
-  return value;
 }
 
 }  // namespace
@@ -31,6 +30,7 @@ struct FakeGpu::Controls {
   void (*fail_function)(const char*, std::uint64_t, int, bool) = nullptr;
   void (*lose)(int) = nullptr;
   void (*hang)(bool) = nullptr;
+  void (*garble)(std::uint64_t) = nullptr;
   void (*foreign)(int, std::uint64_t) = nullptr;
   int (*finish)() = nullptr;
   bool (*peek)(std::uint64_t, void*, std::size_t) = nullptr;
@@ -49,12 +49,14 @@ struct FakeGpu::Controls {
 
   explicit Controls(const std::string& path) {
     const Result<spillway::Library> library = spillway::Library::Open({path});
-    Symbols symbols(*Must(library));
+    Must(library);
+    Symbols symbols(*library);
     symbols.Need("spillway_fake_reset", &reset);
     symbols.Need("spillway_fake_fail", &fail);
     symbols.Need("spillway_fake_fail_function", &fail_function);
     symbols.Need("spillway_fake_lose", &lose);
     symbols.Need("spillway_fake_hang", &hang);
+    symbols.Need("spillway_fake_garble", &garble);
     symbols.Need("spillway_fake_foreign", &foreign);
     symbols.Need("spillway_fake_finish", &finish);
     symbols.Need("spillway_fake_peek", &peek);
@@ -91,7 +93,9 @@ FakeGpu::FakeGpu(GpuKind kind, std::string_view fakes_dir, const FakeGpuOptions&
                  std::string_view variant)
     : library_(Library(kind, fakes_dir, variant)), controls_(std::make_unique<Controls>(library_)) {
   Reset(options);
-  driver_ = *Must(GpuDriver::Load(kind, {library_}));
+  const auto driver = GpuDriver::Load(kind, {library_});
+  Must(driver);
+  driver_ = *driver;
 }
 
 FakeGpu::~FakeGpu() {
@@ -109,6 +113,7 @@ void FakeGpu::FailFunction(const std::string& function, std::uint64_t n, int cod
 }
 void FakeGpu::Lose(int code) { controls_->lose(code); }
 void FakeGpu::Hang(bool hung) { controls_->hang(hung); }
+void FakeGpu::Garble(std::uint64_t n) { controls_->garble(n); }
 void FakeGpu::SetForeign(Bytes bytes, int card) { controls_->foreign(card, bytes); }
 int FakeGpu::Finish() { return controls_->finish(); }
 

@@ -67,6 +67,8 @@ class FakeGpu {
   void Lose(int code = 999);
   // Nothing that is queued is done while it hangs.
   void Hang(bool hung);
+  // The n-th copy to the device from now on (1: the next) has one bit flipped.
+  void Garble(std::uint64_t n);
   // So much of the card is another process's.
   void SetForeign(Bytes bytes, int card = 0);
   // Does all that is queued, as if all had been waited for.

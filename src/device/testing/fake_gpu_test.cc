@@ -317,7 +317,7 @@ TEST_P(FakeGpuTest, FreeingPlainMemoryWaitsForAllThatIsQueued) {
 
 TEST_P(FakeGpuTest, HostMemoryIsRegisteredOnce) {
   Bench bench(GetParam());
-  std::vector<std::byte> memory(4 * 4096);
+  std::vector<std::byte> memory(std::size_t{4} * 4096);
   EXPECT_EQ(bench.driver.host_register(memory.data() + 4096, 4096, kGpuPortable), 0);
   EXPECT_EQ(bench.driver.host_register(memory.data(), 4097, kGpuPortable), 712);
   EXPECT_THAT(bench.gpu.TakeMisuse(), HasSubstr("known already"));

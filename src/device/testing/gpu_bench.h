@@ -47,6 +47,7 @@ class GpuBench {
     options.libraries = {gpu.library()};
     options.chunk_bytes = kChunk;
     options.copies.segment = 64 * kKiB;
+    options.copies.segment_up = 64 * kKiB;
     options.copies.stage = 256 * kKiB;
     options.copies.gather_below = 16 * kKiB;
     options.copies.within = std::chrono::seconds(10);

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tier/disk/aligned_buffer.h"
+
 namespace spillway {
 namespace {
 
@@ -22,12 +24,13 @@ bool KnowsReadAndWrite(io_uring* ring) {
 
 std::unique_ptr<Ring> Ring::Create() {
   std::unique_ptr<Ring> ring(new Ring);
-  if (io_uring_queue_init(Files::kDepth, &ring->ring_, 0) != 0) {
+  if (io_uring_queue_init(Files::kDepth * kParts, &ring->ring_, 0) != 0) {
     ring->ring_.ring_fd = -1;
     return nullptr;
   }
   if (!KnowsReadAndWrite(&ring->ring_)) return nullptr;
   for (std::size_t slot = 0; slot < Files::kDepth; ++slot) ring->idle_.push_back(slot);
+  ring->landed_.reserve(Files::kDepth);
   return ring;
 }
 
@@ -36,63 +39,96 @@ Ring::~Ring() {
 }
 
 void Ring::Start(std::size_t slot) {
+  Flight& flight = flights_[slot];
+  const Bytes bytes = flight.io.bytes;
+  // Few equal parts, of whole pages; one, if it is small.
+  const Bytes pages = (bytes + kPageBytes - 1) / kPageBytes;
+  const Bytes count = std::clamp<Bytes>((bytes + kPartBytes - 1) / kPartBytes, 1, kParts);
+  const Bytes step = (pages + count - 1) / count * kPageBytes;
+  for (Bytes at = 0; flight.flying == 0 || at < bytes; at += step) {
+    flight.parts[flight.flying] = {at, std::min(step, bytes - at)};
+    StartPart(slot, flight.flying++);
+  }
+}
+
+void Ring::StartPart(std::size_t slot, std::size_t part) {
   // A call moves at most 2 GiB less a page; what is left goes on its own.
   constexpr Bytes kOnceMax = kGiB;
-  const Flight& flight = flights_[slot];
-  const Io& io = flight.io;
-  io_uring_sqe* entry = io_uring_get_sqe(&ring_);  // There is one: as many as slots.
-  const auto bytes = static_cast<unsigned>(std::min(io.bytes - flight.done, kOnceMax));
+  const Io& io = flights_[slot].io;
+  const Part& what = flights_[slot].parts[part];
+  io_uring_sqe* entry = io_uring_get_sqe(&ring_);  // There is one: as many as parts.
+  const auto bytes = static_cast<unsigned>(std::min(what.bytes, kOnceMax));
   if (io.write) {
-    io_uring_prep_write(entry, io.file, io.data + flight.done, bytes, io.at + flight.done);
+    io_uring_prep_write(entry, io.file, io.data + what.at, bytes, io.at + what.at);
   } else {
-    io_uring_prep_read(entry, io.file, io.data + flight.done, bytes, io.at + flight.done);
+    io_uring_prep_read(entry, io.file, io.data + what.at, bytes, io.at + what.at);
   }
-  io_uring_sqe_set_data64(entry, slot);
+  io_uring_sqe_set_data64(entry, slot * kParts + part);
 }
 
-void Ring::Landed(std::size_t slot, int result, IoFeed& feed) {
+void Ring::PartLanded(std::size_t slot, std::size_t part, int result) {
   Flight& flight = flights_[slot];
-  if (result > 0) flight.done += static_cast<Bytes>(result);
+  Part& what = flight.parts[part];
+  if (result > 0) {
+    const auto moved = static_cast<Bytes>(result);
+    flight.done += moved;
+    what.at += moved;
+    what.bytes -= moved;
+  }
   const bool again = result == -EINTR || result == -EAGAIN;
-  if (again || (result > 0 && flight.done < flight.io.bytes)) {
-    Start(slot);
+  if (again || (result > 0 && what.bytes > 0)) {
+    StartPart(slot, part);
     return;
   }
-  const Io io = flight.io;
-  const auto answer = result < 0 ? result : static_cast<std::int64_t>(flight.done);
+  if (result < 0 && flight.error == 0) flight.error = result;
+  if (--flight.flying > 0) return;
+  landed_.push_back(
+      {flight.io, flight.error != 0 ? flight.error : static_cast<std::int64_t>(flight.done)});
   idle_.push_back(slot);
-  feed.Done(io, answer);
 }
 
-void Ring::WaitForOne(IoFeed& feed) {
-  const int submitted = io_uring_submit_and_wait(&ring_, 1);
+void Ring::Submit(unsigned wait_for) {
+  const int submitted = io_uring_submit_and_wait(&ring_, wait_for);
   if (submitted < 0 && submitted != -EINTR && submitted != -EAGAIN && submitted != -EBUSY) {
     // The kernel may still write into our buffers: there is no way back.
     std::fprintf(stderr, "io_uring: %s\n", std::strerror(-submitted));
     std::abort();
   }
+}
+
+void Ring::Collect() {
   io_uring_cqe* entry = nullptr;
   while (io_uring_peek_cqe(&ring_, &entry) == 0) {
-    const auto slot = static_cast<std::size_t>(io_uring_cqe_get_data64(entry));
+    const auto which = static_cast<std::size_t>(io_uring_cqe_get_data64(entry));
     const int result = entry->res;
     io_uring_cqe_seen(&ring_, entry);
-    Landed(slot, result, feed);
+    PartLanded(which / kParts, which % kParts, result);
   }
 }
 
+bool Ring::Refill(IoFeed& feed) {
+  while (!idle_.empty()) {
+    Flight& flight = flights_[idle_.back()];
+    flight = {};
+    if (!feed.Next(&flight.io)) return false;
+    Start(idle_.back());
+    idle_.pop_back();
+  }
+  return true;
+}
+
+// The next ones are under way before anybody looks at those that have landed: a
+// feed hashes what it is given, and the disk need not wait for that.
 void Ring::Run(IoFeed& feed) {
   bool more = true;
-  while (true) {
-    while (more && !idle_.empty()) {
-      Flight& flight = flights_[idle_.back()];
-      flight = {};
-      more = feed.Next(&flight.io);
-      if (!more) break;
-      Start(idle_.back());
-      idle_.pop_back();
-    }
-    if (idle_.size() == Files::kDepth) return;
-    WaitForOne(feed);
+  for (;;) {
+    more = more && Refill(feed);
+    const bool flying = idle_.size() < Files::kDepth;
+    if (!flying && landed_.empty()) return;
+    if (flying) Submit(landed_.empty() ? 1 : 0);
+    for (const Landing& landing : landed_) feed.Done(landing.io, landing.result);
+    landed_.clear();
+    Collect();
   }
 }
 

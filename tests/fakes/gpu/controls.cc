@@ -22,6 +22,7 @@ FAKE_API void spillway_fake_fail_function(const char* function, std::uint64_t n,
 }
 FAKE_API void spillway_fake_lose(int code) { Gpu().Lose(code); }
 FAKE_API void spillway_fake_hang(bool hung) { Gpu().Hang(hung); }
+FAKE_API void spillway_fake_garble(std::uint64_t n) { Gpu().Garble(n); }
 FAKE_API void spillway_fake_foreign(int card, std::uint64_t bytes) { Gpu().Foreign(card, bytes); }
 FAKE_API int spillway_fake_finish() { return Gpu().Finish(); }
 FAKE_API bool spillway_fake_peek(std::uint64_t at, void* into, std::size_t bytes) {

@@ -83,6 +83,11 @@ void Gpu::Hang(bool hung) {
   state_->queues.SetHung(hung);
 }
 
+void Gpu::Garble(std::uint64_t n) {
+  const Lock lock(mutex_);
+  state_->garble = n;
+}
+
 void Gpu::Foreign(int card, std::uint64_t bytes) {
   const Lock lock(mutex_);
   state_->memory.SetForeign(card, bytes);

@@ -41,6 +41,8 @@ class Gpu {
   void FailFunction(const std::string& function, std::uint64_t n, int code, bool for_good);
   void Lose(int code);
   void Hang(bool hung);
+  // The n-th copy to a device from now on has one bit flipped.
+  void Garble(std::uint64_t n);
   void Foreign(int card, std::uint64_t bytes);
   // All that is queued is done, as far as it can be; 0, or why not.
   int Finish();
@@ -112,7 +114,7 @@ class Gpu {
                 const std::size_t* bytes, std::size_t count, const GpuCopyKind* kinds,
                 const std::size_t* first, std::size_t kind_count, void* stream);
 
-  // Kernels: the one there is copies the pieces of a table.
+  // Kernels: one copies the pieces of a table, one makes checksums.
   int ModuleLoad(void** module, const void* image);
   int ModuleUnload(void* module);
   int ModuleFunction(void** function, void* module, const char* name);

@@ -250,7 +250,9 @@ int Gpu::Copy(const char* function, Address to, Address from, std::size_t bytes,
                            ": memory of the other kind, or none");
     return kInvalidValue;
   }
-  return state_->queues.Add(&lock, Id(stream), card, CopyOf(to, from, bytes));
+  Operation operation = CopyOf(to, from, bytes);
+  if (from_host && state_->garble > 0) operation.garbled = --state_->garble == 0;
+  return state_->queues.Add(&lock, Id(stream), card, std::move(operation));
 }
 
 int Gpu::CopyToHost(void* to, Address from, std::size_t bytes, void* stream) {
@@ -316,8 +318,17 @@ int Gpu::CopyBatch(const char* function, const Address* to, const Address* from,
 // Kernels
 
 namespace {
-constexpr std::uint64_t kGatherOfModule = 0x1000000;  // Added to the module's number.
+// Added to the module's number.
+constexpr std::uint64_t kGatherOfModule = 0x1000000;
+constexpr std::uint64_t kHashOfModule = 0x2000000;
+
+template <typename Value>
+Value Argument(void** arguments, std::size_t at) {
+  Value value{};
+  std::memcpy(&value, arguments[at], sizeof(value));
+  return value;
 }
+}  // namespace
 
 int Gpu::ModuleLoad(void** module, const void* image) {
   Lock lock(mutex_);
@@ -342,8 +353,13 @@ int Gpu::ModuleFunction(void** function, void* module, const char* name) {
   int card = 0;
   if (const int code = EnterOn(&lock, "module_function", &card)) return code;
   if (!state_->modules.contains(Id(module))) return kInvalidHandle;
-  if (std::strcmp(name, "spillway_gather") != 0) return kNotFound;
-  *function = Opaque(Id(module) + kGatherOfModule);
+  if (std::strcmp(name, "spillway_gather") == 0) {
+    *function = Opaque(Id(module) + kGatherOfModule);
+  } else if (std::strcmp(name, "spillway_hash") == 0) {
+    *function = Opaque(Id(module) + kHashOfModule);
+  } else {
+    return kNotFound;
+  }
   return 0;
 }
 
@@ -352,7 +368,8 @@ int Gpu::Launch(void* function, const std::array<unsigned, 6>& grid_and_block, v
   Lock lock(mutex_);
   int card = 0;
   if (const int code = EnterOn(&lock, "launch", &card)) return code;
-  if (!state_->modules.contains(Id(function) - kGatherOfModule)) {
+  const bool hash = state_->modules.contains(Id(function) - kHashOfModule);
+  if (!hash && !state_->modules.contains(Id(function) - kGatherOfModule)) {
     state_->complaints.Add("launching function ", Hex{Id(function)}, ", which is not there");
     return kInvalidHandle;
   }
@@ -362,13 +379,23 @@ int Gpu::Launch(void* function, const std::array<unsigned, 6>& grid_and_block, v
     state_->complaints.Add("launching a kernel with arguments that the driver refuses");
     return kInvalidValue;
   }
-  std::uint64_t table = 0;
-  std::uint32_t count = 0;
-  std::memcpy(&table, arguments[0], sizeof(table));
-  std::memcpy(&count, arguments[1], sizeof(count));
+  const auto at = Argument<std::uint64_t>(arguments, 0);
+  const auto count = Argument<std::uint32_t>(arguments, 1);
   Operation operation;
-  operation.kind = Operation::Kind::kKernel;
-  operation.table = {0, table, count * sizeof(Piece)};
+  if (hash) {
+    const auto results = Argument<std::uint64_t>(arguments, 3);
+    const auto threads = std::uint64_t{gx} * bx;
+    if (at % 16 != 0 || count == 0 || threads < count * std::uint64_t{8}) {
+      state_->complaints.Add("hashing ", count, " pieces at ", Hex{at}, " by ", threads,
+                             " threads");
+      return kInvalidValue;
+    }
+    operation.kind = Operation::Kind::kHash;
+    operation.pieces = {{0, at, count * kHashedAtOnce}, {results, 0, count * std::uint64_t{16}}};
+  } else {
+    operation.kind = Operation::Kind::kGather;
+    operation.table = {0, at, count * sizeof(Piece)};
+  }
   return state_->queues.Add(&lock, Id(stream), card, std::move(operation));
 }
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 namespace fakes {
 
 namespace {
@@ -211,10 +214,12 @@ int Queues::Add(Lock* lock, std::uint64_t stream, int card, Operation operation,
   Chance(lock);
   if (const int code = Check(stream, card)) return code;
   const bool fill = operation.kind == Operation::Kind::kFill;
-  for (const Piece& piece : operation.pieces) {
-    if (const int code = CheckPiece(piece, card, fill)) return code;
+  if (operation.kind != Operation::Kind::kHash) {
+    for (const Piece& piece : operation.pieces) {
+      if (const int code = CheckPiece(piece, card, fill)) return code;
+    }
+    if (const int code = CheckOverlaps(operation.pieces)) return code;
   }
-  if (const int code = CheckOverlaps(operation.pieces)) return code;
   for (const Piece& piece : operation.pieces) {
     if (!early) break;
     auto bytes = std::make_shared<std::string>(piece.bytes, '\0');
@@ -264,7 +269,7 @@ bool Queues::ReadTable(const Stream& stream, Operation* operation) const {
 }
 
 bool Queues::Prepare(const Stream& stream, Operation* operation, std::vector<Move>* moves) {
-  if (operation->kind == Operation::Kind::kKernel) {
+  if (operation->kind == Operation::Kind::kGather) {
     if (!ReadTable(stream, operation)) {
       complaints_->Add("a kernel's table at ", Hex{operation->table.from}, " can't be read");
       return false;
@@ -278,6 +283,7 @@ bool Queues::Prepare(const Stream& stream, Operation* operation, std::vector<Mov
     }
     if (CheckOverlaps(operation->pieces) != 0) return false;
   }
+  if (operation->kind == Operation::Kind::kHash) return PrepareHash(stream, *operation, moves);
   for (std::size_t i = 0; i < operation->pieces.size(); ++i) {
     const Piece& piece = operation->pieces[i];
     Move move;
@@ -300,6 +306,33 @@ bool Queues::Prepare(const Stream& stream, Operation* operation, std::vector<Mov
   return true;
 }
 
+bool Queues::PrepareHash(const Stream& stream, const Operation& operation,
+                         std::vector<Move>* moves) {
+  const Piece& data = operation.pieces[0];
+  const Piece& results = operation.pieces[1];
+  auto from = memory_->Resolve(data.from, data.bytes, stream.card, false);
+  if (!from || memory_->HostKind(results.to, results.bytes) != Memory::Host::kPinned) {
+    complaints_->Add("hashing ", Hex{data.from}, " + ", data.bytes, " into ", Hex{results.to},
+                     ": no memory there, or none that the card knows");
+    return false;
+  }
+  moves->push_back(
+      {*Find(results.to, results.bytes, stream.card, true), std::move(*from), nullptr});
+  return true;
+}
+
+void Queues::Hash(const Move& move) {
+  std::string bytes;
+  for (const Span& span : move.from) {
+    bytes.append(reinterpret_cast<const char*>(span.at), span.bytes);
+  }
+  std::vector<XXH128_hash_t> made;
+  for (std::size_t at = 0; at < bytes.size(); at += kHashedAtOnce) {
+    made.push_back(XXH3_128bits(bytes.data() + at, kHashedAtOnce));
+  }
+  std::memcpy(move.to.front().at, made.data(), made.size() * sizeof(made.front()));
+}
+
 // A head is carried out by one thread at a time; a reference to it stays good
 // while others append.
 void Queues::CarryOut(Lock* lock, Stream* stream) {
@@ -318,8 +351,13 @@ void Queues::CarryOut(Lock* lock, Stream* stream) {
   stream->running = true;
   lock->unlock();
   for (const Move& move : moves) {
+    if (operation.kind == Operation::Kind::kHash) {
+      Hash(move);
+      continue;
+    }
     if (operation.kind != Operation::Kind::kFill) {
       CopySpans(move.to, move.from);
+      if (operation.garbled) *move.to.front().at ^= std::byte{16};
       continue;
     }
     for (const Span& span : move.to) std::memset(span.at, operation.value, span.bytes);

@@ -33,6 +33,9 @@ namespace fakes {
 
 using Lock = std::unique_lock<std::mutex>;
 
+// What the hash kernel makes one checksum of.
+inline constexpr std::size_t kHashedAtOnce = 1 << 20;
+
 struct Piece {
   Address to = 0;
   Address from = 0;
@@ -49,11 +52,12 @@ struct Mark {
 };
 
 struct Operation {
-  enum class Kind { kCopy, kFill, kKernel, kRecord, kWait };
+  enum class Kind { kCopy, kFill, kGather, kHash, kRecord, kWait };
   Kind kind = Kind::kCopy;
   std::vector<Piece> pieces;
   unsigned char value = 0;                               // Fill.
-  Piece table;                                           // Kernel: `from` and `bytes`.
+  Piece table;                                           // Gather: `from` and `bytes`.
+  bool garbled = false;                                  // Copy: a bit arrives flipped.
   std::shared_ptr<Mark> mark;                            // Record, wait.
   std::vector<std::shared_ptr<std::string>> read_early;  // Of sources, piece by piece.
   std::uint64_t number = 0;
@@ -112,6 +116,8 @@ class Queues {
     std::vector<Span> from;
     std::shared_ptr<std::string> read_early;
   };
+  bool PrepareHash(const Stream& stream, const Operation& operation, std::vector<Move>* moves);
+  static void Hash(const Move& move);
 
   Stream& StreamOf(std::uint64_t stream, int card);
   int CheckPiece(const Piece& piece, int card, bool fill);

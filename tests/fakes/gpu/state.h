@@ -25,6 +25,7 @@ struct Gpu::State {
   std::array<int, 8> retained{};  // Contexts, by card.
   std::set<std::uint64_t> modules;
   std::uint64_t last_module = 0x10000;
+  std::uint64_t garble = 0;  // Copies to a device until one is garbled; 0: none is.
   // What was given back by a call that was told to fail.
   std::set<std::pair<std::string, std::uint64_t>> gone;
   Queues queues;
