@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tier/disk/aligned_buffer.h"
-
 namespace spillway {
 namespace {
 
@@ -24,7 +22,7 @@ bool KnowsReadAndWrite(io_uring* ring) {
 
 std::unique_ptr<Ring> Ring::Create() {
   std::unique_ptr<Ring> ring(new Ring);
-  if (io_uring_queue_init(Files::kDepth * kParts, &ring->ring_, 0) != 0) {
+  if (io_uring_queue_init(Files::kDepth, &ring->ring_, 0) != 0) {
     ring->ring_.ring_fd = -1;
     return nullptr;
   }
@@ -39,51 +37,29 @@ Ring::~Ring() {
 }
 
 void Ring::Start(std::size_t slot) {
-  Flight& flight = flights_[slot];
-  const Bytes bytes = flight.io.bytes;
-  // Few equal parts, of whole pages; one, if it is small.
-  const Bytes pages = (bytes + kPageBytes - 1) / kPageBytes;
-  const Bytes count = std::clamp<Bytes>((bytes + kPartBytes - 1) / kPartBytes, 1, kParts);
-  const Bytes step = (pages + count - 1) / count * kPageBytes;
-  for (Bytes at = 0; flight.flying == 0 || at < bytes; at += step) {
-    flight.parts[flight.flying] = {at, std::min(step, bytes - at)};
-    StartPart(slot, flight.flying++);
-  }
-}
-
-void Ring::StartPart(std::size_t slot, std::size_t part) {
   // A call moves at most 2 GiB less a page; what is left goes on its own.
   constexpr Bytes kOnceMax = kGiB;
-  const Io& io = flights_[slot].io;
-  const Part& what = flights_[slot].parts[part];
-  io_uring_sqe* entry = io_uring_get_sqe(&ring_);  // There is one: as many as parts.
-  const auto bytes = static_cast<unsigned>(std::min(what.bytes, kOnceMax));
+  const Flight& flight = flights_[slot];
+  const Io& io = flight.io;
+  io_uring_sqe* entry = io_uring_get_sqe(&ring_);  // There is one: as many as slots.
+  const auto bytes = static_cast<unsigned>(std::min(io.bytes - flight.done, kOnceMax));
   if (io.write) {
-    io_uring_prep_write(entry, io.file, io.data + what.at, bytes, io.at + what.at);
+    io_uring_prep_write(entry, io.file, io.data + flight.done, bytes, io.at + flight.done);
   } else {
-    io_uring_prep_read(entry, io.file, io.data + what.at, bytes, io.at + what.at);
+    io_uring_prep_read(entry, io.file, io.data + flight.done, bytes, io.at + flight.done);
   }
-  io_uring_sqe_set_data64(entry, slot * kParts + part);
+  io_uring_sqe_set_data64(entry, slot);
 }
 
-void Ring::PartLanded(std::size_t slot, std::size_t part, int result) {
+void Ring::Landed(std::size_t slot, int result) {
   Flight& flight = flights_[slot];
-  Part& what = flight.parts[part];
-  if (result > 0) {
-    const auto moved = static_cast<Bytes>(result);
-    flight.done += moved;
-    what.at += moved;
-    what.bytes -= moved;
-  }
+  if (result > 0) flight.done += static_cast<Bytes>(result);
   const bool again = result == -EINTR || result == -EAGAIN;
-  if (again || (result > 0 && what.bytes > 0)) {
-    StartPart(slot, part);
+  if (again || (result > 0 && flight.done < flight.io.bytes)) {
+    Start(slot);
     return;
   }
-  if (result < 0 && flight.error == 0) flight.error = result;
-  if (--flight.flying > 0) return;
-  landed_.push_back(
-      {flight.io, flight.error != 0 ? flight.error : static_cast<std::int64_t>(flight.done)});
+  landed_.push_back({flight.io, result < 0 ? result : static_cast<std::int64_t>(flight.done)});
   idle_.push_back(slot);
 }
 
@@ -99,10 +75,10 @@ void Ring::Submit(unsigned wait_for) {
 void Ring::Collect() {
   io_uring_cqe* entry = nullptr;
   while (io_uring_peek_cqe(&ring_, &entry) == 0) {
-    const auto which = static_cast<std::size_t>(io_uring_cqe_get_data64(entry));
+    const auto slot = static_cast<std::size_t>(io_uring_cqe_get_data64(entry));
     const int result = entry->res;
     io_uring_cqe_seen(&ring_, entry);
-    PartLanded(which / kParts, which % kParts, result);
+    Landed(slot, result);
   }
 }
 
