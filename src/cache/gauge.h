@@ -2,12 +2,13 @@
 // has left since, so that a plan can see how far it has come before the next
 // sample tells. What entered since never raises it: only a sample can.
 //
-// It also sees how fast others take memory from one sample to the next. That
-// never makes a level; it makes the reserve larger, by what they would take
-// until we could have looked and acted.
+// It also sees how much others take from one sample to the next. That never makes
+// a level; it makes the reserve larger for a while: who has just taken some takes
+// more, sooner than we could look and act.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "spillway/pressure.h"
@@ -29,7 +30,7 @@ class Gauge {
   void Failed() {
     unknown_ = true;
     others_at_.reset();
-    rise_ = 0;
+    taken_lately_ = 0;
   }
   void Reset() { *this = Gauge(); }
 
@@ -50,23 +51,24 @@ class Gauge {
     if (free >= static_cast<double>(total_)) return total_;  // Also by rounding.
     return free > 0 ? static_cast<Bytes>(free) : 0;
   }
-  // `reserve` and what others would take within kHorizon at the rate they took
-  // lately; that much more never makes it over a tenth of the card.
+  // `reserve` and what others took lately; that much more never makes it over a
+  // tenth of the card.
   Bytes Raised(Bytes reserve) const {
     const double room = static_cast<double>(total_ / 10) - static_cast<double>(reserve);
-    const double more = std::min(rise_ * kHorizonSeconds, room);
+    const double more = std::min(taken_lately_, room);
     return more > 0 ? reserve + static_cast<Bytes>(more) : reserve;
   }
 
  private:
-  static constexpr double kHorizonSeconds = 0.1;
+  // What was taken counts half after this long. Programs load over seconds.
+  static constexpr double kHalfLifeSeconds = 2;
 
   void SeeOthers(double others, Bytes total, TimePoint now) {
-    double rate = 0;
     if (others_at_ && total == total_ && now > *others_at_) {
-      rate = (others - others_) / std::chrono::duration<double>(now - *others_at_).count();
+      const double passed = std::chrono::duration<double>(now - *others_at_).count();
+      taken_lately_ *= std::exp2(-passed / kHalfLifeSeconds);
+      taken_lately_ += std::max(0.0, others - others_);
     }
-    rise_ = std::max(0.0, (rise_ + rate) / 2);
     others_ = others;
     others_at_ = now;
   }
@@ -74,7 +76,7 @@ class Gauge {
   double sample_ = 0;
   double others_ = 0;                   // Bytes that are not ours, by the last sample.
   std::optional<TimePoint> others_at_;  // Empty: there is none to compare with.
-  double rise_ = 0;                     // Bytes a second, smoothed; never falling.
+  double taken_lately_ = 0;             // Of them, fading; what they return changes nothing.
   Bytes total_ = 0;
   Bytes ours_at_sample_ = 0;
   bool unknown_ = false;

@@ -205,7 +205,7 @@ DiskStore::DiskStore(const DiskOptions& options, std::shared_ptr<Files> files, O
       background_(options.background),
       opening_(std::move(opening)),
       min_free_(options.min_free.value_or(0)),
-      buffers_(Seal::kPieceBytes, 4 * Files::kDepth),
+      buffers_(Seal::kPieceBytes, 2 * Files::kDepth),
       journal_(files_, directory_, this),
       // A quota that has shrunk does not lose what lies behind it.
       allocator_(std::max(quota_, opening_.data_facts.bytes / kPageBytes * kPageBytes)),

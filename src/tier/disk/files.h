@@ -58,7 +58,7 @@ class IoFeed {
 class Files {
  public:
   // At most this many of one batch are in flight: a feed needs no more buffers.
-  static constexpr std::size_t kDepth = 8;
+  static constexpr std::size_t kDepth = 16;
 
   virtual ~Files() = default;
 
