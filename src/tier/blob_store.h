@@ -40,10 +40,14 @@ struct BlobStoreStats {
   std::uint64_t sync_failures = 0;
   std::uint64_t recovered = 0;  // Found at open.
   std::uint64_t recovery_rejected =
-      0;                  // Records that were damaged or told of nothing that is there.
-  Bytes quarantined = 0;  // Now.
-  bool direct = false;    // O_DIRECT, or only asked for.
-  bool together = false;  // By io_uring; or that was refused: one after another.
+      0;  // Records that were damaged or told of nothing that is there.
+  // Blobs that have gone and could be found again after a kill: now.
+  std::uint64_t unsettled = 0;
+  std::uint64_t settle_failures = 0;  // Times somebody waited in vain for there to be none.
+  std::uint64_t voided = 0;           // All of it was given up, lest some of it be too old.
+  Bytes quarantined = 0;              // Now.
+  bool direct = false;                // O_DIRECT, or only asked for.
+  bool together = false;              // By io_uring; or that was refused: one after another.
 };
 
 class BlobStore {
@@ -80,6 +84,12 @@ class BlobStore {
   // Its key was set anew or erased: it is not found any more, though somebody
   // still reads it or is writing it. Free it all the same when they are done.
   virtual void Revoke(BlobId) {}
+  // Loading has failed: what is there is not known, and may be found another
+  // time.
+  virtual bool has_unseen() const { return false; }
+  // A key that may be among it was set anew or erased: none of it may be found
+  // any more. On the strand; Settle does it.
+  virtual void RevokeUnseen() {}
 
   // Writes the blob and publishes it: from then on it survives a kill, from
   // the next sync on a power cut. `cancelled` is looked at between pieces; then
@@ -110,8 +120,14 @@ class BlobStore {
   // Waits for that, no longer than so; false: it could still be found, since the
   // disk is slow or does not write. From any thread but the strand.
   virtual bool Settle(Duration) { return true; }
+  // What the disk said when it could not be told what has gone; empty: it could.
+  virtual std::string unsettled_why() const { return {}; }
   // All of it on stable storage; bounded by the disk.
   virtual Status Sync() = 0;
+  // The end: syncs, and makes sure by all means there are that nothing is found
+  // again that has gone. An error says what may be, or was not synced. Nothing
+  // may be under way; only destruction comes after it.
+  virtual Status Close() { return Sync(); }
 };
 
 }  // namespace spillway

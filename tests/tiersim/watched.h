@@ -91,7 +91,11 @@ class WatchedDisk final : public BlobStore {
     return health() != Health::kLoading && watch_.settles() && disk_->needs_settling();
   }
   bool Settle(Duration within) override { return disk_->Settle(within); }
+  bool has_unseen() const override { return disk_->has_unseen(); }
+  void RevokeUnseen() override { disk_->RevokeUnseen(); }
+  std::string unsettled_why() const override { return disk_->unsettled_why(); }
   Status Sync() override { return disk_->Sync(); }
+  Status Close() override { return disk_->Close(); }
 
   // Whose they are, by what their facts' meta says.
   const std::map<BlobId, std::string>& blobs() const { return blobs_; }

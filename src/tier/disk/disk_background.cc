@@ -51,7 +51,12 @@ void DiskStore::Loop() {
 }
 
 bool DiskStore::Settle(Duration within) {
-  if (!background_) return SettleNow();
+  const bool settled = background_ ? AwaitSettler(within) : SettleNow(false);
+  if (!settled) ++counters_.settle_failures;
+  return settled;
+}
+
+bool DiskStore::AwaitSettler(Duration within) {
   Guard guard(settle_mutex_);
   if (settle_late_) return false;
   if (!settler_.joinable() && !Spawn(&settler_, [this] { SettleOnDemand(); })) return false;
@@ -63,15 +68,6 @@ bool DiskStore::Settle(Duration within) {
   return false;
 }
 
-// What can't be written now is written later, or never.
-bool DiskStore::SettleNow() {
-  try {
-    return PayOwed() && journal_.Flush().has_value();
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-}
-
 void DiskStore::SettleOnDemand() {
   Guard guard(settle_mutex_);
   for (;;) {
@@ -79,7 +75,7 @@ void DiskStore::SettleOnDemand() {
     if (settle_stop_) return;
     const std::uint64_t until = settle_wanted_;
     guard.unlock();
-    const bool good = SettleNow();
+    const bool good = SettleNow(false);
     guard.lock();
     settled_ = until;
     settle_good_ = good;
@@ -149,8 +145,8 @@ Status DiskStore::Sync() {
     round = round_++;
     data_dirty = std::exchange(data_dirty_, false) && !data_untrusted_;
   }
-  (void)PayOwed();
-  Status status = journal_.Flush();
+  Status status = FlushJournal();
+  if (!status && IsSettled()) status = {};  // By other means.
   // The data first: a record on stable storage tells of bytes that are there.
   if (data_dirty) {
     if (Status synced = SyncData(round); !synced) return synced;
@@ -191,11 +187,12 @@ Status DiskStore::SyncData(std::uint64_t round) {
 void DiskStore::LoseUnsynced() {
   const Guard guard(mutex_);
   data_untrusted_ = true;
-  for (Entry& entry : entries_) {
+  for (BlobId id = 0; id < entries_.size(); ++id) {
+    Entry& entry = entries_[id];
     if (entry.state != State::kPublished || entry.round <= synced_round_) continue;
     entry.state = State::kLost;
     journal_live_ -= entry.place.bytes;
-    if (!entry.is_revoked) Forget(&entry, entry.place.sequence);
+    if (!entry.is_revoked) Forget(id, entry.place.sequence);
     entry.place = {};
   }
 }

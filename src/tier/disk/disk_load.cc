@@ -40,7 +40,12 @@ struct DiskStore::Recovery {
   JournalScan scan;
   std::vector<Blob> blobs;  // By sequence.
   std::uint64_t rejected = 0;
-  std::vector<std::uint64_t> gone;  // Sequences the journal does not know to have gone.
+  // What the journal does not know to have gone.
+  struct Gone {
+    std::uint64_t sequence = 0;
+    bool is_readable = false;  // It is all there, though not wanted.
+  };
+  std::vector<Gone> gone;
 };
 
 void DiskStore::Recover(Recovery* recovery) {
@@ -54,7 +59,7 @@ void DiskStore::Recover(Recovery* recovery) {
     }
     if (!IsPlausible(*record.put, opening_.data_facts.bytes)) {
       ++recovery->rejected;
-      recovery->gone.push_back(record.sequence);
+      recovery->gone.push_back({record.sequence, false});
       return !stop_;
     }
     by_sequence.emplace(record.sequence, blobs.size());
@@ -71,7 +76,7 @@ void DiskStore::Recover(Recovery* recovery) {
   for (auto blob = blobs.rbegin(); blob != blobs.rend(); ++blob) {
     if (!blob->is_live || seen.insert(IdentityOf(blob->put.facts)).second) continue;
     blob->is_live = false;
-    recovery->gone.push_back(blob->place.sequence);
+    recovery->gone.push_back({blob->place.sequence, true});
   }
 }
 
@@ -84,15 +89,24 @@ void DiskStore::Settle(Recovery* recovery) {
     if (!blob->is_live || allocator_.Take(blob->put.extent)) continue;
     blob->is_live = false;
     ++recovery->rejected;
-    recovery->gone.push_back(blob->place.sequence);
+    recovery->gone.push_back({blob->place.sequence, false});
   }
   std::erase_if(blobs, [](const Recovery::Blob& blob) { return !blob.is_live; });
-  idle_ids_.reserve(blobs.size());  // Leaving needs no memory.
+  // Leaving needs no memory.
+  entries_.reserve(blobs.size() + recovery->gone.size());
+  idle_ids_.reserve(blobs.size() + recovery->gone.size());
   for (const Recovery::Blob& blob : blobs) {
     entries_.push_back(
         {State::kPublished, blob.put.extent, blob.put.facts.size, blob.put.header, blob.place});
     allocated_ += blob.put.facts.size;
     journal_live_ += blob.place.bytes;
+  }
+  for (const Recovery::Gone& gone : recovery->gone) {
+    Entry& entry = entries_.emplace_back();
+    entry.state = State::kGone;
+    entry.is_spoiled = !gone.is_readable;
+    if (entry.is_spoiled) ++spoiled_;
+    Forget(static_cast<BlobId>(entries_.size() - 1), gone.sequence);
   }
   // Holes are not told from space: all of the file counts until it is given back.
   const Bytes file_bytes = std::min(opening_.data_facts.bytes, allocator_.range());
@@ -127,7 +141,6 @@ void DiskStore::Load(const FoundCall& found) {
                    std::max(recovery.scan.good, JournalHeader::kBytes),
                    recovery.scan.last_sequence);
   }
-  for (const std::uint64_t sequence : recovery.gone) journal_.QueueDelete(sequence);
   counters_.recovered = recovery.blobs.size();
   counters_.recovery_rejected = recovery.rejected;
   if (recovery.scan.torn) {

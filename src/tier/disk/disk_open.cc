@@ -207,10 +207,12 @@ DiskStore::DiskStore(const DiskOptions& options, std::shared_ptr<Files> files, O
       min_free_(options.min_free.value_or(0)),
       buffers_(Seal::kPieceBytes, 2 * Files::kDepth),
       journal_(files_, directory_, this),
+      nothing_(kPageBytes),
       // A quota that has shrunk does not lose what lies behind it.
       allocator_(std::max(quota_, opening_.data_facts.bytes / kPageBytes * kPageBytes)),
       // A 64th of the file at a time, at most 16 MiB: few calls, little waste.
       backing_(allocator_.range(), std::clamp(std::bit_floor(quota_ / 64), 64 * kKiB, 16 * kMiB)) {
+  std::fill_n(nothing_.data(), nothing_.bytes(), std::byte{0});
   SpaceFacts space;
   if (files_->FreeSpace(directory_, &space) == 0) available_ = space.available;
   if (!options.min_free) {
@@ -219,11 +221,16 @@ DiskStore::DiskStore(const DiskOptions& options, std::shared_ptr<Files> files, O
 }
 
 Status DiskStore::Begin() {
-  for (const std::string& path : opening_.leftovers) files_->Remove(path);
+  for (const std::string& path : opening_.leftovers) {
+    if (files_->Remove(path) != 0) journal_.OlderIsLeft();
+  }
   if (opening_.journal_number == 0) {
     if (Status status = journal_.Start(opening_.store); !status) return status;
   }
-  if (background_) thread_ = std::thread([this] { Loop(); });
+  if (!background_) return {};
+  thread_ = std::thread([this] { Loop(); });
+  // Before anybody needs it: later there may be no memory for a thread.
+  settler_ = std::thread([this] { SettleOnDemand(); });
   return {};
 }
 

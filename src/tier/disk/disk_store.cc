@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <new>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -11,26 +12,6 @@
 #include "tier/disk/codec.h"
 
 namespace spillway {
-
-DiskStore::~DiskStore() {
-  stop_ = true;
-  {
-    const Guard guard(mutex_);
-    wake_.notify_all();
-  }
-  {
-    const Guard guard(settle_mutex_);
-    settle_stop_ = true;
-    settle_wake_.notify_all();
-  }
-  if (settler_.joinable()) settler_.join();
-  if (thread_.joinable()) thread_.join();
-  try {
-    (void)Sync();
-  } catch (const std::bad_alloc&) {
-    // What was not synced outlives us all the same, but for a power cut.
-  }
-}
 
 Bytes DiskStore::allocated() const {
   const Guard guard(mutex_);
@@ -48,10 +29,25 @@ BlobStore::Health DiskStore::health() const {
   return health_;
 }
 
+bool DiskStore::has_unseen() const {
+  const Guard guard(mutex_);
+  return health_ == Health::kDown && !is_loaded_ && !is_void_;
+}
+
+void DiskStore::RevokeUnseen() {
+  const Guard guard(mutex_);
+  unseen_revoked_ = !is_void_;
+}
+
 bool DiskStore::needs_settling() const {
   if (journal_.anything_queued()) return true;
   const Guard guard(mutex_);
-  return owed_ > 0 || health_ == Health::kLoading;
+  return owed_ > spoiled_ || unseen_revoked_ || health_ == Health::kLoading;
+}
+
+std::string DiskStore::unsettled_why() const {
+  const Guard guard(mutex_);
+  return unsettled_why_;
 }
 
 std::string DiskStore::why() const {
@@ -72,9 +68,12 @@ BlobStoreStats DiskStore::stats() const {
   stats.sync_failures = counters_.sync_failures;
   stats.recovered = counters_.recovered;
   stats.recovery_rejected = counters_.recovery_rejected;
+  stats.settle_failures = counters_.settle_failures;
+  stats.voided = counters_.voided;
   stats.direct = opening_.direct;
   stats.together = files_->together();
   const Guard guard(mutex_);
+  stats.unsettled = owed_ - spoiled_ + (unseen_revoked_ ? 1 : 0);
   stats.quarantined = quarantined_;
   return stats;
 }
@@ -150,38 +149,56 @@ void DiskStore::Revoke(BlobId id) {
   if (std::exchange(entry.is_revoked, true)) return;
   // Behind its own record, if that is still on its way.
   const std::uint64_t sequence = entry.place.bytes > 0 ? entry.place.sequence : entry.queued;
-  if (sequence != 0) Forget(&entry, sequence);
+  if (sequence != 0) Forget(id, sequence);
 }
 
-void DiskStore::Forget(Entry* entry, std::uint64_t sequence) {
-  try {
-    journal_.QueueDelete(sequence);
-  } catch (const std::bad_alloc&) {
-    entry->owed = sequence;
-    ++owed_;
-  }
+void DiskStore::Forget(BlobId id, std::uint64_t sequence) {
+  Entry& entry = entries_[id];
+  assert(entry.owed == 0);
+  entry.owed = sequence;
+  entry.owed_next = kNoBlob;
+  (owed_first_ == kNoBlob ? owed_first_ : entries_[owed_last_].owed_next) = id;
+  owed_last_ = id;
+  ++owed_;
 }
 
-// What there was no memory to say. Until then nobody else gets those places.
-// False: there still is none.
-bool DiskStore::PayOwed() {
+void DiskStore::Acquit(BlobId id) {
+  Entry& entry = entries_[id];
+  --owed_;
+  if (entry.is_spoiled) --spoiled_;
+  entry.owed = 0;
+  entry.is_spoiled = entry.is_left_out = false;
+  if (entry.state != State::kGone) return;
+  entry = {};
+  idle_ids_.push_back(id);
+}
+
+std::size_t DiskStore::Owed() {
   const Guard guard(mutex_);
-  for (BlobId id = 0; owed_ > 0 && id < entries_.size(); ++id) {
-    Entry& entry = entries_[id];
-    if (entry.owed == 0) continue;
-    try {
-      journal_.QueueDelete(entry.owed);
-    } catch (const std::bad_alloc&) {
-      return false;
-    }
-    entry.owed = 0;
-    --owed_;
-    if (entry.state != State::kGone) continue;
-    allocator_.Give(entry.extent);
-    entry = {};
-    idle_ids_.push_back(id);
+  return owed_;
+}
+
+std::size_t DiskStore::Gone(std::uint64_t before, std::span<std::uint64_t> sequences) {
+  const Guard guard(mutex_);
+  std::size_t count = 0;
+  for (BlobId id = owed_first_; id != kNoBlob && count < sequences.size();) {
+    const Entry& entry = entries_[id];
+    if (entry.owed >= before) break;
+    sequences[count++] = entry.owed;
+    id = entry.owed_next;
   }
-  return true;
+  return count;
+}
+
+void DiskStore::Told(std::size_t count) {
+  const Guard guard(mutex_);
+  for (; count > 0; --count) {
+    const BlobId id = owed_first_;
+    owed_first_ = entries_[id].owed_next;
+    Acquit(id);
+  }
+  if (owed_first_ == kNoBlob) owed_last_ = kNoBlob;
+  if (owed_ == 0) unsettled_why_.clear();
 }
 
 // Without memory for that its place is simply free.
@@ -200,21 +217,24 @@ void DiskStore::Leave(BlobId id, bool quarantine) {
   assert(id < entries_.size() && entries_[id].state != State::kFree);
   Entry& entry = entries_[id];
   if (entry.place.bytes > 0) {
-    if (!entry.is_revoked) Forget(&entry, entry.place.sequence);
+    if (!entry.is_revoked) Forget(id, entry.place.sequence);
     journal_live_ -= entry.place.bytes;
+  } else if (entry.queued != 0 && entry.owed == 0 && !entry.is_revoked && journal_.is_broken()) {
+    Forget(id, entry.queued);  // It may stand in the tail that could not be taken back.
   }
   allocated_ -= entry.size;
-  if (entry.owed != 0) {
-    entry.state = State::kGone;
-    entry.place = {};
-    return;
-  }
+  // Whoever gets its place has the journal told before it writes there.
   if (!quarantine || !Isolate(entry.extent)) allocator_.Give(entry.extent);
   while (quarantined_ > quarantine_max_) {
     const Extent oldest = quarantine_.front();
     quarantined_ -= oldest.bytes;
     quarantine_.pop_front();
     allocator_.Give(oldest);
+  }
+  if (entry.owed != 0) {
+    entry.state = State::kGone;
+    entry.place = {};
+    return;
   }
   entry = {};
   idle_ids_.push_back(id);
@@ -235,7 +255,9 @@ std::vector<Journal::Place> DiskStore::Live() {
   std::vector<Journal::Place> places;
   {
     const Guard guard(mutex_);
-    for (const Entry& entry : entries_) {
+    for (Entry& entry : entries_) {
+      // Not so if its record may still be on its way.
+      if (entry.owed != 0 && entry.state != State::kAllocated) entry.is_left_out = true;
       if (entry.state != State::kPublished || entry.place.bytes == 0) continue;
       if (!entry.is_revoked) places.push_back(entry.place);
     }
@@ -257,6 +279,20 @@ void DiskStore::Moved(const std::vector<Journal::Place>& places) {
     const bool kept = place != places.end() && place->sequence == entry.place.sequence;
     entry.place = kept ? *place : Journal::Place{};
     journal_live_ += entry.place.bytes;
+  }
+  // What it does not have it need not be told of.
+  BlobId id = owed_first_;
+  owed_first_ = owed_last_ = kNoBlob;
+  while (id != kNoBlob) {
+    const BlobId next = entries_[id].owed_next;
+    if (entries_[id].is_left_out) {
+      Acquit(id);
+    } else {
+      const std::uint64_t sequence = std::exchange(entries_[id].owed, 0);
+      --owed_;
+      Forget(id, sequence);
+    }
+    id = next;
   }
 }
 

@@ -12,8 +12,10 @@
 // 3. Health only ever gets worse; a store that is opened anew starts afresh.
 // 4. Locks are taken in the order sync_mutex_, grow_mutex_, mutex_; no file
 //    call is made under mutex_, which is the only one the strand takes.
-// 5. What was freed or revoked is gone by the journal when Settle has returned:
-//    then a kill does not bring it back.
+// 5. What was freed or revoked is gone by the journal when Settle has returned
+//    true, or can't be read any more: then a kill does not bring it back.
+// 6. A blob that has gone keeps its entry until the journal knows: what is owed
+//    stands in entries, linked, and takes no memory.
 #pragma once
 
 #include <atomic>
@@ -22,6 +24,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -59,7 +62,7 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   // directory that is somebody else's, open to others, of another format, or
   // open in another process.
   static Result<std::unique_ptr<DiskStore>> Open(const DiskOptions& options);
-  // Syncs. Nothing may be under way.
+  // Closes, if that was not done. Nothing may be under way.
   ~DiskStore() override;
 
   std::string_view name() const override { return "disk"; }
@@ -74,6 +77,8 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   void Free(BlobId id) override;
   void Quarantine(BlobId id) override;
   void Revoke(BlobId id) override;
+  bool has_unseen() const override;
+  void RevokeUnseen() override;
   using BlobStore::Write;
   Status Write(BlobId id, const BlobFacts& facts, Seal* seal, const Source& source,
                const std::atomic<bool>* cancelled) override;
@@ -82,7 +87,9 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   void StartLoading(std::function<void(std::vector<Found>, bool done)> found) override;
   bool needs_settling() const override;
   bool Settle(Duration within) override;
+  std::string unsettled_why() const override;
   Status Sync() override;
+  Status Close() override;
 
   // What goes on behind, once: loading if it was asked for; then looking after
   // the file system's space, syncing, giving back space, a shorter journal.
@@ -95,7 +102,7 @@ class DiskStore final : public BlobStore, private Journal::Owner {
     kAllocated,
     kPublished,
     kLost,  // Its bytes can't be trusted: a sync has failed.
-    kGone   // It has left, but for what is owed.
+    kGone   // It has left, but for what is owed. Its place may be given to another.
   };
   struct Entry {
     State state = State::kFree;
@@ -106,7 +113,10 @@ class DiskStore final : public BlobStore, private Journal::Owner {
     std::uint64_t queued = 0;  // Sequence of its record, once that is on its way to the journal.
     std::uint64_t round = 0;   // Of syncs, in which it was written (round_).
     std::uint64_t owed = 0;    // A record of which the journal has not been told that it has gone.
-    bool is_revoked = false;   // The journal says, or will, that it has gone.
+    BlobId owed_next = kNoBlob;  // The next that owes something.
+    bool is_spoiled = false;     // It owes, but can't be read any more.
+    bool is_left_out = false;    // It owes; a journal that is being written does not have it.
+    bool is_revoked = false;     // The journal says, or will, that it has gone.
   };
   // What Open found.
   struct Opening {
@@ -132,6 +142,8 @@ class DiskStore final : public BlobStore, private Journal::Owner {
     std::atomic<std::uint64_t> sync_failures{0};
     std::atomic<std::uint64_t> recovered{0};
     std::atomic<std::uint64_t> recovery_rejected{0};
+    std::atomic<std::uint64_t> settle_failures{0};
+    std::atomic<std::uint64_t> voided{0};
   };
   struct Recovery;  // disk_load.cc
   using Guard = std::unique_lock<std::mutex>;
@@ -151,8 +163,8 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   void Leave(BlobId id, bool quarantine);
   bool Isolate(const Extent& extent);  // With mutex_.
   // With mutex_: the journal shall know that this record's blob has gone.
-  void Forget(Entry* entry, std::uint64_t sequence);
-  bool PayOwed();
+  void Forget(BlobId id, std::uint64_t sequence);
+  void Acquit(BlobId id);       // With mutex_: it owes nothing more.
   Bytes GrowableBytes() const;  // With mutex_.
 
   // disk_transfer.cc
@@ -172,8 +184,8 @@ class DiskStore final : public BlobStore, private Journal::Owner {
 
   // disk_background.cc
   void Loop();
+  bool AwaitSettler(Duration within);
   void SettleOnDemand();
-  bool SettleNow();
   void LookAround();
   Status SyncData(std::uint64_t round);
   Status SyncJournal();
@@ -182,7 +194,22 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   void GiveBackIdle();
   void ShortenJournal();
 
+  // disk_settle.cc
+  void StopThreads();
+  bool SettleNow(bool last);
+  bool IsSettled() const;
+  Status FlushJournal();
+  void RenewJournal();
+  void Spoil(bool last);
+  bool SpoilNext(bool last);
+  void Void();
+  Status SyncAtEnd();
+  void CloseOrSay();
+
   // Journal::Owner.
+  std::size_t Owed() override;
+  std::size_t Gone(std::uint64_t before, std::span<std::uint64_t> sequences) override;
+  void Told(std::size_t count) override;
   void Recorded(std::uint32_t cookie, const Journal::Place& place) override;
   std::vector<Journal::Place> Live() override;
   void Moved(const std::vector<Journal::Place>& places) override;
@@ -202,6 +229,7 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   mutable Counters counters_;
   BufferPool buffers_;
   Journal journal_;
+  const AlignedBuffer nothing_;  // A page of zeros.
 
   std::mutex sync_mutex_;    // One sync or checkpoint at a time.
   Bytes journal_retry_ = 0;  // Guarded by sync_mutex_: no shortening before it is this long.
@@ -224,8 +252,14 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   // those it makes safe.
   std::uint64_t round_ = 1;
   std::uint64_t synced_round_ = 0;
-  bool data_dirty_ = true;         // Whoever wrote before us may not have synced.
-  std::size_t owed_ = 0;           // Entries that owe the journal something.
+  bool data_dirty_ = true;       // Whoever wrote before us may not have synced.
+  std::size_t owed_ = 0;         // Entries that owe the journal something.
+  std::size_t spoiled_ = 0;      // Of those, the ones that can't be read any more.
+  BlobId owed_first_ = kNoBlob;  // In the order in which they went.
+  BlobId owed_last_ = kNoBlob;
+  bool unseen_revoked_ = false;  // See RevokeUnseen.
+  bool is_void_ = false;         // Nothing that was there can be found any more.
+  std::string unsettled_why_;
   bool data_untrusted_ = false;    // A sync of the data file has failed.
   std::deque<Extent> quarantine_;  // Oldest first.
   Bytes quarantined_ = 0;
@@ -247,6 +281,7 @@ class DiskStore final : public BlobStore, private Journal::Owner {
   std::condition_variable wake_;  // With mutex_.
   std::atomic<bool> stop_{false};
   std::thread thread_;
+  bool is_closed_ = false;  // Whoever closes it is alone.
 };
 
 }  // namespace spillway

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <iterator>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -33,6 +34,9 @@ void Say(int result, std::string_view doing, const std::string& path, std::strin
   }
 }
 
+// Told by one write: 64 KiB.
+constexpr std::size_t kDeletesAtOnce = 2048;
+
 // What fills up the page in which `at` lies.
 std::vector<std::byte> PaddingAt(Bytes at, std::uint64_t seed) {
   const Bytes rest = PagesUp(at) - at;
@@ -44,7 +48,11 @@ std::vector<std::byte> PaddingAt(Bytes at, std::uint64_t seed) {
 }  // namespace
 
 Journal::Journal(std::shared_ptr<Files> files, std::string directory, Owner* owner)
-    : files_(std::move(files)), directory_(std::move(directory)), owner_(owner) {}
+    : files_(std::move(files)),
+      directory_(std::move(directory)),
+      owner_(owner),
+      gone_(std::make_unique<std::uint64_t[]>(kDeletesAtOnce)),
+      gone_records_(std::make_unique<std::byte[]>(kDeletesAtOnce * kDeleteBytes)) {}
 
 std::string Journal::PathOf(std::uint64_t number) const {
   return fmt::format("{}/journal-{}", directory_, number);
@@ -81,8 +89,10 @@ Status Journal::Start(const Hash128& store) {
 
 void Journal::Adopt(OpenFile file, std::uint64_t number, const JournalHeader& header, Bytes bytes,
                     std::uint64_t last_sequence) {
+  std::string path = PathOf(number);
   const Lock lock(mutex_);
   file_ = std::make_shared<OpenFile>(std::move(file));
+  path_ = std::move(path);
   number_ = number;
   header_ = header;
   bytes_ = bytes;
@@ -98,14 +108,6 @@ void Journal::TakeRole(Lock* lock) {
 void Journal::GiveRole() {
   role_taken_ = false;
   changed_.notify_all();
-}
-
-void Journal::QueueDelete(std::uint64_t sequence) {
-  const Lock lock(mutex_);
-  Item item;
-  item.sequence = next_sequence_++;
-  item.record = EncodeDelete(item.sequence, sequence);
-  queue_.push_back(std::move(item));
 }
 
 Status Journal::Flush() {
@@ -140,39 +142,42 @@ Status Journal::Await(const std::optional<Status>* answer) {
   return **answer;
 }
 
+// Puts that were queued before have smaller numbers than the deletes that are
+// written now, and stand before them; those that come meanwhile have larger
+// ones, and so have to wait. A delete stands behind its put.
 Status Journal::WriteQueued(Lock* lock) {
-  if (queue_.empty()) return {};
-  std::list<Item> batch;
-  batch.swap(queue_);
-  const bool broken = broken_;
   lock->unlock();
-  std::vector<Place> places;
-  Status status;
-  try {
-    status = broken ? Error{Code::kUnavailable, "disk: the journal can't be written to"}
-                    : WriteBatch(batch, &places);
-  } catch (const std::bad_alloc&) {
-    status = Error{Code::kNoMemory, "no memory"};
-  }
-  if (status) {
-    auto place = places.begin();
-    for (const Item& item : batch) {
-      if (item.answer != nullptr) owner_->Recorded(item.cookie, *place);
-      ++place;
-    }
-  }
+  std::size_t owed = owner_->Owed();
   lock->lock();
-  // Deletes are not given up: they wait, in front, for the next commit.
-  for (auto item = batch.begin(); item != batch.end();) {
-    const auto next = std::next(item);
-    if (item->answer != nullptr) {
-      Answer(item->answer, status);
-      batch.erase(item);
-    }
-    item = next;
-  }
-  if (!status) queue_.splice(queue_.begin(), batch);
+  Status status;
+  do {
+    std::list<Item> batch;
+    batch.swap(queue_);
+    const std::uint64_t first = next_sequence_;
+    if (owed > 0) next_sequence_ += kDeletesAtOnce;
+    lock->unlock();
+    const Status put = WritePuts(batch);
+    std::size_t told = 0;
+    if (owed > 0) status = WriteDeletes(first, &told);
+    lock->lock();
+    for (const Item& item : batch) Answer(item.answer, put);
+    if (told == 0) break;
+    owed -= std::min(owed, told);
+  } while (owed > 0);
   return status;
+}
+
+Status Journal::WritePuts(const std::list<Item>& batch) {
+  if (batch.empty()) return {};
+  std::vector<Place> places;
+  try {
+    if (Status status = WriteBatch(batch, &places); !status) return status;
+  } catch (const std::bad_alloc&) {
+    return Error{Code::kNoMemory, "no memory"};
+  }
+  auto place = places.begin();
+  for (const Item& item : batch) owner_->Recorded(item.cookie, *place++);
+  return {};
 }
 
 Status Journal::WriteBatch(const std::list<Item>& batch, std::vector<Place>* places) {
@@ -187,7 +192,29 @@ Status Journal::WriteBatch(const std::list<Item>& batch, std::vector<Place>* pla
   return Append(bytes);
 }
 
-Status Journal::Append(const std::vector<std::byte>& bytes) {
+Status Journal::WriteDeletes(std::uint64_t first, std::size_t* told) {
+  const std::size_t count = owner_->Gone(first, {gone_.get(), kDeletesAtOnce});
+  for (std::size_t i = 0; i < count; ++i) {
+    EncodeDelete(
+        first + i, gone_[i], header_.Seed(),
+        std::span<std::byte, kDeleteBytes>(gone_records_.get() + i * kDeleteBytes, kDeleteBytes));
+  }
+  if (count == 0) return {};
+  try {
+    const Status status = Append({gone_records_.get(), count * kDeleteBytes});
+    if (!status) return status;
+  } catch (const std::bad_alloc&) {
+    return Error{Code::kNoMemory, "no memory"};
+  }
+  owner_->Told(count);
+  *told = count;
+  return {};
+}
+
+Status Journal::Append(std::span<const std::byte> bytes) {
+  if (broken_ || file_ == nullptr) {
+    return Error{Code::kUnavailable, "disk: the journal can't be written to"};
+  }
   const int result = WriteFully(*files_, file_->get(), bytes_, bytes.data(), bytes.size());
   const bool taken_back = result == 0 || files_->Truncate(file_->get(), bytes_) == 0;
   const Lock lock(mutex_);
@@ -198,7 +225,53 @@ Status Journal::Append(const std::vector<std::byte>& bytes) {
     return {};
   }
   if (!taken_back) broken_ = true;
-  return SystemError(-result, "append to", PathOf(number_));
+  return SystemError(-result, "append to", path_);
+}
+
+void Journal::Alone(const std::function<void()>& work) {
+  Lock lock(mutex_);
+  const Role role(this, &lock);
+  lock.unlock();
+  work();
+}
+
+// Shorter than its header, or with a header that is damaged, it is one that
+// tells of nothing.
+bool Journal::VoidFile(Files& files, int file) {
+  bool done = files.Truncate(file, 0) == 0;
+  if (!done) {
+    const auto header = VoidHeader();
+    done = WriteFully(files, file, 0, header.data(), header.size()) == 0;
+  }
+  if (done) (void)files.Sync(file);
+  return done;
+}
+
+// Whether what stands there by its name is ours.
+bool Journal::IsInPlace() const {
+  FileFacts ours;
+  FileFacts there;
+  return files_->StatFile(file_->get(), &ours) == 0 && files_->Stat(path_, &there) == 0 &&
+         ours.number == there.number;
+}
+
+// Not being there at all does as well, unless that leaves an older one, which
+// tells of still older things.
+bool Journal::Void() {
+  Lock lock(mutex_);
+  const Role role(this, &lock);
+  if (file_ == nullptr) return false;
+  lock.unlock();
+  bool done = VoidFile(*files_, file_->get());
+  if (!done && !older_left_ && IsInPlace()) done = files_->Remove(path_) == 0;
+  lock.lock();
+  broken_ = true;
+  return done;
+}
+
+void Journal::OlderIsLeft() {
+  const Lock lock(mutex_);
+  older_left_ = true;
 }
 
 int Journal::Sync() {
@@ -209,7 +282,12 @@ int Journal::Sync() {
     const bool ends_page = bytes_ % kPageBytes == 0;
     lock.unlock();
     // On a full disk it can't be; that is no reason not to sync what is there.
-    if (!ends_page) (void)Append(PaddingAt(bytes_, header_.Seed()));
+    // Nor is a lack of memory.
+    try {
+      if (!ends_page) (void)Append(PaddingAt(bytes_, header_.Seed()));
+    } catch (const std::bad_alloc&) {
+      static_cast<void>(ends_page);
+    }
     lock.lock();
     file = file_;
     is_dirty_ = false;
@@ -240,7 +318,7 @@ Journal::Rewritten Journal::Rewrite(std::string* why) {
 
 Journal::Rewritten Journal::Replace(const JournalHeader& header, std::vector<Place>* places,
                                     std::string* why) {
-  const std::string path = PathOf(header.epoch);
+  std::string path = PathOf(header.epoch);
   const std::string beside = path + ".new";
   const auto fail = [&](int result, std::string_view doing) {
     Say(result, doing, beside, why);
@@ -253,7 +331,6 @@ Journal::Rewritten Journal::Replace(const JournalHeader& header, std::vector<Pla
   // All that needs memory comes before the new one is in its place.
   OpenFile created(files_, opened);
   const auto file = std::make_shared<OpenFile>(std::move(created));
-  const std::string old = number_ == 0 ? "" : PathOf(number_);
   Bytes end = 0;
   if (const int result = WriteNew(opened, header, places, &end); result != 0) {
     return fail(result, "write");
@@ -261,9 +338,11 @@ Journal::Rewritten Journal::Replace(const JournalHeader& header, std::vector<Pla
   if (const int result = files_->Sync(opened); result != 0) return fail(result, "sync");
   if (const int result = files_->Rename(beside, path); result != 0) return fail(result, "rename");
   const int in_place = files_->SyncDirectory(directory_);
+  std::string old = std::move(path);
   {
     const Lock lock(mutex_);
     file_ = file;
+    path_.swap(old);
     number_ = header.epoch;
     header_ = header;
     next_sequence_ = std::max(next_sequence_, header.first_sequence);
@@ -273,10 +352,12 @@ Journal::Rewritten Journal::Replace(const JournalHeader& header, std::vector<Pla
     broken_ = false;
   }
   if (in_place != 0) {
+    OlderIsLeft();
     Say(in_place, "sync", directory_, why);
     return Rewritten::kUntrusted;
   }
-  if (!old.empty()) files_->Remove(old);  // Left behind it is only older.
+  // Left behind it is only older.
+  if (!old.empty() && files_->Remove(old) != 0) OlderIsLeft();
   return Rewritten::kDone;
 }
 

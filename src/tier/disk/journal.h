@@ -11,13 +11,18 @@
 //    nothing with it that was safe.
 // 5. After a failed write the file ends where it ended before, or nothing more
 //    is written to it: a new one takes its place.
+// 6. What has gone is the owner's to remember and is asked for when it can be
+//    written: telling of it takes no memory, and can't be lost for want of it.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,6 +44,13 @@ class Journal {
   class Owner {
    public:
     virtual ~Owner() = default;
+    // How many records tell of blobs that have gone, unknown to the journal.
+    virtual std::size_t Owed() = 0;
+    // The sequences of the first of them, all below `before`, into `sequences`;
+    // returns how many.
+    virtual std::size_t Gone(std::uint64_t before, std::span<std::uint64_t> sequences) = 0;
+    // As many of those, from the first on, are in the file.
+    virtual void Told(std::size_t count) = 0;
     // The record of `cookie` is in the file.
     virtual void Recorded(std::uint32_t cookie, const Place& place) = 0;
     // The records that still tell of something, in order.
@@ -61,14 +73,12 @@ class Journal {
   void Adopt(OpenFile file, std::uint64_t number, const JournalHeader& header, Bytes bytes,
              std::uint64_t last_sequence);
 
-  // The blob of that earlier record has gone. Written with what comes next; no
-  // file call.
-  void QueueDelete(std::uint64_t sequence);
-  // A blob, likewise; returns its sequence. Await `answer`, which must live so
-  // long.
+  // A blob, to be written with what comes next; no file call. Returns its
+  // sequence. Await `answer`, which must live so long.
   std::uint64_t QueuePut(const PutRecord& put, std::uint32_t cookie, std::optional<Status>* answer);
   Status Await(const std::optional<Status>* answer);
-  // Writes what was queued, and returns when it is in the file.
+  // Writes what was queued and tells what has gone; returns when all that had
+  // gone before is in the file, or why it is not. Needs no memory but for words.
   Status Flush();
 
   // 0 or -errno.
@@ -76,6 +86,16 @@ class Journal {
   // Writes a new journal of what Live() names beside this one, and puts it in
   // its place. `why`, if not done, says why not.
   Rewritten Rewrite(std::string* why);
+
+  // Does `work` while nobody writes to the file.
+  void Alone(const std::function<void()>& work);
+  // The last resort: from now on it tells of nothing, neither now nor when it is
+  // opened. Needs no memory and no space. False: not even that can be done.
+  bool Void();
+  // The same for a file that was not adopted, as long as it is there.
+  static bool VoidFile(Files& files, int file);
+  // A journal of an earlier number could not be removed: this one must stay.
+  void OlderIsLeft();
 
   bool anything_queued() const;  // Or being written.
   Bytes bytes() const;           // Of the file.
@@ -90,7 +110,7 @@ class Journal {
     std::vector<std::byte> record;  // Without its checksum.
     std::uint64_t sequence = 0;
     std::uint32_t cookie = 0;
-    std::optional<Status>* answer = nullptr;  // Of a put: its writer waits for it.
+    std::optional<Status>* answer = nullptr;  // Its writer waits for it.
   };
 
   // Whoever has the role is the one who writes; given back at the end of scope,
@@ -99,9 +119,12 @@ class Journal {
   void TakeRole(Lock* lock);
   void GiveRole();
   Status WriteQueued(Lock* lock);
+  Status WritePuts(const std::list<Item>& batch);
   Status WriteBatch(const std::list<Item>& batch, std::vector<Place>* places);
-  Status Append(const std::vector<std::byte>& bytes);
+  Status WriteDeletes(std::uint64_t first, std::size_t* told);
+  Status Append(std::span<const std::byte> bytes);
   // With the role.
+  bool IsInPlace() const;
   Rewritten Replace(const JournalHeader& header, std::vector<Place>* places, std::string* why);
   int WriteNew(int to, const JournalHeader& header, std::vector<Place>* places, Bytes* end);
 
@@ -113,7 +136,7 @@ class Journal {
   std::condition_variable changed_;
   // Guarded by mutex_.
   bool role_taken_ = false;
-  std::list<Item> queue_;  // What could not be written goes back without memory.
+  std::list<Item> queue_;
   std::uint64_t next_sequence_ = 1;
   // Changed by who has the role, who may read them without the mutex.
   std::shared_ptr<OpenFile> file_;
@@ -123,6 +146,11 @@ class Journal {
   Bytes written_ = 0;
   bool is_dirty_ = false;  // Something was written since the last sync began.
   bool broken_ = false;    // It ends in what we could not take back.
+  bool older_left_ = false;
+  std::string path_;  // Of file_.
+  // Whoever has the role tells by these what has gone.
+  const std::unique_ptr<std::uint64_t[]> gone_;
+  const std::unique_ptr<std::byte[]> gone_records_;
 };
 
 }  // namespace spillway

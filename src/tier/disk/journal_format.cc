@@ -61,6 +61,16 @@ std::vector<std::byte> Encode(const JournalHeader& header) {
   return bytes;
 }
 
+std::array<std::byte, JournalHeader::kBytes> VoidHeader() {
+  // All zero but for what must stand there in every version; its checksum is not 0.
+  std::array<std::byte, JournalHeader::kBytes> bytes{};
+  constexpr auto kLength = static_cast<std::uint32_t>(JournalHeader::kBytes);
+  std::memcpy(bytes.data(), &kMagic, sizeof kMagic);
+  std::memcpy(bytes.data() + sizeof kMagic, &JournalHeader::kVersion, sizeof(std::uint32_t));
+  std::memcpy(bytes.data() + sizeof kMagic + sizeof(std::uint32_t), &kLength, sizeof kLength);
+  return bytes;
+}
+
 Result<std::optional<JournalHeader>> DecodeJournalHeader(std::span<const std::byte> bytes) {
   if (bytes.size() < JournalHeader::kBytes) return std::optional<JournalHeader>();
   Decoder in(bytes);
@@ -103,6 +113,22 @@ std::vector<std::byte> EncodeDelete(std::uint64_t sequence, std::uint64_t delete
   std::vector<std::byte> record = Begin(kDelete, sequence);
   Encoder(&record).Put(deleted);
   return End(std::move(record));
+}
+
+void EncodeDelete(std::uint64_t sequence, std::uint64_t deleted, std::uint64_t seed,
+                  std::span<std::byte, kDeleteBytes> record) {
+  static_assert(kDeleteBytes == kFrameBytes + sizeof deleted);
+  std::byte* to = record.data();
+  const auto put = [&to](const auto& value) {
+    std::memcpy(to, &value, sizeof value);
+    to += sizeof value;
+  };
+  put(static_cast<std::uint32_t>(kDeleteBytes));
+  put(kDelete);
+  put(sequence);
+  put(deleted);
+  put(std::uint64_t{
+      XXH3_64bits_withSeed(record.data(), kDeleteBytes - sizeof(std::uint64_t), seed)});
 }
 
 std::vector<std::byte> EncodePadding(Bytes bytes) {

@@ -2,6 +2,7 @@
 // docs/design/disk-format.md has the layout.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -31,6 +32,8 @@ struct JournalHeader {
 };
 
 std::vector<std::byte> Encode(const JournalHeader& header);
+// A header that reads as damaged: the journal it is written over tells of nothing.
+std::array<std::byte, JournalHeader::kBytes> VoidHeader();
 // Empty: damaged. Unavailable: it is another format, or none of ours; the
 // message says what was found.
 Result<std::optional<JournalHeader>> DecodeJournalHeader(std::span<const std::byte> bytes);
@@ -55,6 +58,10 @@ struct JournalRecord {
 // Without their checksum, which Finish appends: it needs the journal's seed.
 std::vector<std::byte> EncodePut(std::uint64_t sequence, const PutRecord& put);
 std::vector<std::byte> EncodeDelete(std::uint64_t sequence, std::uint64_t deleted);
+// The same, finished, without memory of its own.
+inline constexpr Bytes kDeleteBytes = 32;
+void EncodeDelete(std::uint64_t sequence, std::uint64_t deleted, std::uint64_t seed,
+                  std::span<std::byte, kDeleteBytes> record);
 // As long as `bytes` when finished; at least kPaddingMin.
 inline constexpr Bytes kPaddingMin = 24;
 std::vector<std::byte> EncodePadding(Bytes bytes);
