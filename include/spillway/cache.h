@@ -141,8 +141,15 @@ class SPILLWAY_API Cache {
  public:
   // Nothing is half-opened: a bad option is an error that names it.
   static Result<std::unique_ptr<Cache>> Open(Options options);
-  // Open leases stay readable; their memory goes with the last of them.
+  // Open leases stay readable; their memory goes with the last of them. What
+  // Close would answer is only logged.
   ~Cache();
+  // The same, with an answer. With a disk tier: OK means that what it has is on
+  // stable storage, and that nothing that was set anew, erased or cleared is
+  // found again when it is opened. Where that can't be had, nothing at all is
+  // found rather than something old; Unavailable: not even that could be done,
+  // and older values may come back. Deadline: the disk hangs.
+  static Status Close(std::unique_ptr<Cache> cache);
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
@@ -166,6 +173,12 @@ class SPILLWAY_API Cache {
 
   bool Erase(std::string_view key);
   void Clear();
+  // Waits until nothing that was set anew, erased or cleared before can come
+  // back from the disk tier, should the process be killed now. Writes wait for
+  // that by themselves, for up to a second, and are done in any case.
+  // Unavailable: it still can, since the disk is slow or does not take it; the
+  // message says why.
+  Status Settle(Duration within);
   bool Contains(std::string_view key) const;
   // Counts as a use; a hint tells what the client knows of the future.
   bool Touch(std::string_view key, Hint hint = Hint::kNone);

@@ -179,8 +179,11 @@ SPILLWAY_API spillway_code spillway_cache_open(const spillway_options* options,
 SPILLWAY_API spillway_code spillway_cache_open_toml(spillway_bytes text, const char* file_name,
                                                     spillway_cache** cache);
 /* Waits for what was submitted to end. Leases stay good, also afterwards; their
- * memory goes with the last of them. NULL is nothing to close. */
-SPILLWAY_API void spillway_cache_close(spillway_cache* cache);
+ * memory goes with the last of them. NULL is nothing to close. It is closed in
+ * any case; SPILLWAY_UNAVAILABLE and SPILLWAY_DEADLINE: the disk tier could not
+ * be told what was put anew or erased, and older values may be found in it when
+ * it is opened again. */
+SPILLWAY_API spillway_code spillway_cache_close(spillway_cache* cache);
 
 /* Sensing and background work; both may be repeated. */
 SPILLWAY_API spillway_code spillway_cache_start(spillway_cache* cache);
@@ -247,6 +250,9 @@ SPILLWAY_API spillway_code spillway_cache_touch(spillway_cache* cache, spillway_
 SPILLWAY_API spillway_code spillway_cache_contains(spillway_cache* cache, spillway_bytes key,
                                                    int32_t* present);
 SPILLWAY_API spillway_code spillway_cache_clear(spillway_cache* cache);
+/* Waits until nothing that was put anew, erased or cleared can come back from
+ * the disk tier after a kill. SPILLWAY_UNAVAILABLE: it still can. */
+SPILLWAY_API spillway_code spillway_cache_settle(spillway_cache* cache, int64_t within_ms);
 
 /* --- many keys --- */
 
@@ -413,8 +419,10 @@ typedef struct spillway_stats {
   uint64_t moved_down_bytes;
   uint64_t moved_up_bytes;
   uint64_t moves_under_way;
-  uint64_t fetches; /* Gets that waited for a copy to come up. */
-  uint64_t corrupt; /* Copies that did not match; never served. */
+  uint64_t fetches;              /* Gets that waited for a copy to come up. */
+  uint64_t corrupt;              /* Copies that did not match; never served. */
+  uint64_t disk_unsettled;       /* Gone, and could be found again after a restart: now. */
+  uint64_t disk_settle_failures; /* Times somebody waited in vain for that to be 0. */
 } spillway_stats;
 SPILLWAY_API spillway_code spillway_cache_read_stats(spillway_cache* cache, spillway_stats* stats);
 /* The same as one JSON object, reasons and actions by name. Free it. */

@@ -24,6 +24,11 @@ struct FileStats {
   std::uint64_t sync_failures = 0;
   std::uint64_t recovered = 0;  // Found at open.
   std::uint64_t recovery_rejected = 0;
+  // Values that were set anew, erased or cleared, and could be found again after
+  // a restart, since the disk has not been told yet; now.
+  std::uint64_t unsettled = 0;
+  std::uint64_t settle_failures = 0;  // Times somebody waited in vain for that to be 0.
+  std::uint64_t voided = 0;           // All was given up, lest some of it be too old.
   Bytes quarantined = 0;
   bool direct = false;  // Past the kernel's page cache.
   std::string trouble;  // Why it is read-only or down; empty: it is fine.

@@ -298,7 +298,7 @@ void Batch::FinishWrite(Item* item) {
 
 void Batch::Settle(Strand::Task* task) {
   auto* item = static_cast<Item*>(task);
-  item->batch->core_->Settle();
+  item->batch->core_->SettleWrite();
   item->late ? item->batch->TooLate(item, "was whole") : item->batch->Finish(item, {});
 }
 

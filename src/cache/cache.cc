@@ -78,7 +78,23 @@ Result<std::unique_ptr<Cache>> Cache::Open(Options options) {
   }
 }
 
-Cache::~Cache() { core_->Close(); }
+Cache::~Cache() {
+  if (core_ != nullptr) (void)core_->Close();
+}
+
+Status Cache::Close(std::unique_ptr<Cache> cache) {
+  if (cache == nullptr) return {};
+  const std::shared_ptr<Core> core = std::move(cache->core_);
+  return core->Close();
+}
+
+Status Cache::Settle(Duration within) {
+  try {
+    return core_->Settle(within);
+  } catch (const std::bad_alloc&) {
+    return NoMemory();
+  }
+}
 
 Status Cache::Start() { return core_->Start(); }
 void Cache::Stop() { core_->Stop(); }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "base/later.h"
 #include "base/mutant.h"
@@ -110,20 +111,65 @@ Core::~Core() {
   while (found_first_ != nullptr) delete std::exchange(found_first_, found_first_->after);
 }
 
-void Core::Close() {
+Status Core::Close() {
   giver_.reset();
   Stop();
   RunOn(*strand_, [this] { engine_->TurnAway(); });
   while (const int open = batches_.load(std::memory_order_acquire)) {
     batches_.wait(open, std::memory_order_acquire);
   }
-  RunOn(*strand_, [this] { engine_->Close(); });
+  AwaitEarly();
+  RunOn(*strand_, [this] {
+    FreeEarly();
+    engine_->Close();
+  });
   WaitForMoves();
+  bool hangs = false;
   std::unique_ptr<BlobStore> disk;
   RunOn(*strand_, [&] {
-    if (engine_->anything_under_way() || engine_->store().zombies() > 0) self_ = shared_from_this();
-    if (!engine_->anything_under_way()) disk = engine_->store().CloseDisk();
+    hangs = engine_->anything_under_way();
+    if (hangs || engine_->store().zombies() > 0) self_ = shared_from_this();
+    if (!hangs) disk = engine_->store().CloseDisk();
+    hangs = hangs && engine_->store().disk() != nullptr && needs_settling();
   });
+  return CloseDisk(hangs, std::move(disk));
+}
+
+Status Core::CloseDisk(bool hangs, std::unique_ptr<BlobStore> disk) {
+  Status status;
+  if (disk != nullptr) status = disk->Close();
+  if (hangs) status = Error{Code::kDeadline, "disk: it hangs"};
+  try {
+    if (!status) spdlog::error("closed, but: {}", status.error().message);
+  } catch (const std::bad_alloc&) {
+    return status;
+  }
+  return status;
+}
+
+// What is still being read in may be older than what was set meanwhile.
+void Core::AwaitEarly() {
+  // real world: a disk is being read, and there is nothing to be told by
+  const auto until = std::chrono::steady_clock::now() + kCloseWithin;  // real world: as above
+  for (;;) {
+    bool waits = false;
+    RunOn(*strand_, [&] {
+      waits = engine_->has_written_early() && (found_last_ == nullptr || !found_last_->done);
+    });
+    if (!waits || std::chrono::steady_clock::now() > until) return;  // real world: as above
+    std::this_thread::sleep_for(std::chrono::microseconds(200));     // real world: as above
+  }
+}
+
+// On the strand.
+void Core::FreeEarly() {
+  if (!engine_->has_written_early()) return;
+  bool all = false;
+  for (const FoundBatch* batch = found_first_; batch != nullptr; batch = batch->after) {
+    engine_->FreeReplaced(batch->found);
+    all = batch->done && !engine_->store().disk()->has_unseen();
+  }
+  if (!all) engine_->FreeUnseen();
 }
 
 // --- moves ---
@@ -322,7 +368,7 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
       unsettled = engine_->TakeUnsettled();
     });
   }
-  if (unsettled) Settle();
+  if (unsettled) SettleWrite();
   return {};
 }
 
@@ -377,7 +423,7 @@ bool Core::Erase(std::string_view key) {
     was_there = engine_->Erase(hash, key, clock_->Now());
     unsettled = engine_->TakeUnsettled();
   });
-  if (unsettled) Settle();
+  if (unsettled) SettleWrite();
   return was_there;
 }
 
@@ -387,20 +433,40 @@ void Core::Clear() {
     engine_->Clear(clock_->Now());
     unsettled = engine_->TakeUnsettled();
   });
-  if (unsettled) Settle();
+  if (unsettled) SettleWrite();
 }
 
-void Core::Settle() {
+// The new value stands, whatever the disk does; who wants to know more asks for
+// it by Settle, Close, stats or Explain.
+void Core::SettleWrite() {
+  try {
+    (void)Settle(kSettleWithin);
+  } catch (const std::bad_alloc&) {
+    // It was tried; only the words are missing.
+  }
+}
+
+Status Core::Settle(Duration within) {
   BlobStore* const disk = engine_->store().disk();
-  if (!needs_settling()) return;
+  if (disk == nullptr || !needs_settling()) return {};
   // What is still being read in goes when it is found.
-  Duration left = kSettleWithin;
+  Duration left = within;
   while (loading_.load(std::memory_order_acquire) && !loads_late_.load(std::memory_order_relaxed)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));  // real world: a disk is being read
     left -= std::chrono::milliseconds(1);
     if (left <= Duration::zero()) loads_late_.store(true, std::memory_order_relaxed);
   }
-  static_cast<void>(disk->Settle(kSettleWithin));
+  if (disk->Settle(BoundedWait(within)) && !loading_.load(std::memory_order_acquire)) {
+    said_unsettled_.store(false, std::memory_order_relaxed);
+    return {};
+  }
+  Error error{
+      Code::kUnavailable,
+      fmt::format("disk: it could not be told yet of {} values that were set anew or erased: after "
+                  "a kill an older one may be found ({})",
+                  disk->stats().unsettled, disk->unsettled_why())};
+  if (!said_unsettled_.exchange(true)) spdlog::warn("{}", error.message);
+  return error;
 }
 
 bool Core::TakeTicket() {

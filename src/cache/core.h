@@ -67,8 +67,9 @@ class Core : public std::enable_shared_from_this<Core> {
   Core& operator=(const Core&) = delete;
   ~Core();
 
-  // The Cache has gone.
-  void Close();
+  // The Cache has gone. An error says that the disk was not told all it had to
+  // be, or that it hangs.
+  Status Close();
 
   Status Start();
   void Stop();
@@ -174,9 +175,11 @@ class Core : public std::enable_shared_from_this<Core> {
   // The engine's answer, as a lease.
   void HandOver(Slot* leased, const std::byte* data, Lease* lease);
 
-  // Not on the strand: waits, for a while, until what was set anew or erased
-  // can't come back from disk after a kill.
-  void Settle();
+  // Not on the strand: waits until what was set anew or erased can't come back
+  // from disk after a kill. Unavailable: it can.
+  Status Settle(Duration within);
+  // The same for a write, which waits for a while and is done in any case.
+  void SettleWrite();
   bool needs_settling() const { return engine_->store().disk()->needs_settling(); }
 
   // Border checks that need no state.
@@ -214,6 +217,9 @@ class Core : public std::enable_shared_from_this<Core> {
                         Lease* leases);
   void WaitForMoves();
   void StartLoading();
+  void AwaitEarly();
+  void FreeEarly();
+  Status CloseDisk(bool hangs, std::unique_ptr<BlobStore> disk);
   struct FoundBatch;
   void AdoptFound();
   Result<std::uint32_t> WaitForRoom(const NewEntry& entry);
@@ -246,6 +252,8 @@ class Core : public std::enable_shared_from_this<Core> {
   FoundBatch* found_last_ = nullptr;
   std::atomic<bool> loading_{false};     // A miss may still be found on disk.
   std::atomic<bool> loads_late_{false};  // Somebody has waited for that in vain.
+
+  std::atomic<bool> said_unsettled_{false};
 
   std::atomic<std::size_t> in_flight_{0};
   std::atomic<int> batches_{0};

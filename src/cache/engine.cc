@@ -131,6 +131,7 @@ void Engine::Commit(std::uint32_t reservation, TimePoint now) {
     throw;
   }
   // What follows needs no memory.
+  if (blind_) RevokeUnseen();
   const std::uint64_t hash = slot.hash.load(std::memory_order_relaxed);
   if (MutantOn(Mutant::kVisibleBeforeCommit) &&
       store_->index().Lookup(hash, slot.key()) == reservation) {
@@ -181,6 +182,7 @@ void Engine::Abort(std::uint32_t reservation) {
 
 bool Engine::Erase(std::uint64_t hash, std::string_view key, TimePoint now) {
   if (loading_) NoteWrittenEarly(key);
+  if (blind_) RevokeUnseen();
   const std::uint32_t slot = store_->index().Lookup(hash, key);
   if (slot == kNoSlot) return false;
   RemoveEvenIfLeased(slot, {Action::kDestroy, Reason::kErased, {}}, now);
@@ -191,6 +193,7 @@ bool Engine::Erase(std::uint64_t hash, std::string_view key, TimePoint now) {
 
 void Engine::Clear(TimePoint now) {
   if (loading_) cleared_early_ = unsettled_ = true;
+  if (blind_) RevokeUnseen();
   for (std::uint32_t slot = 0; slot < store_->slots().high_water(); ++slot) {
     const auto word = store_->slots().slot(slot).word.Load();
     if (LeaseWord::StateOf(word) != SlotState::kVisible) continue;
@@ -272,6 +275,11 @@ void Engine::Revoke(std::uint32_t slot) {
   } else if (record.below->had_blob) {
     unsettled_ = true;  // The disk may still have to be told of that one.
   }
+}
+
+void Engine::RevokeUnseen() {
+  store_->disk()->RevokeUnseen();
+  unsettled_ = true;
 }
 
 void Engine::NoteWrittenEarly(std::string_view key) {
@@ -544,10 +552,11 @@ void Engine::CountTier(const TierState& tier, TierStats* stats) const {
   stats->failed_moves = tier.failed_moves;
   if (tier.id == TierId::kDisk) {
     const BlobStoreStats files = store_->disk()->stats();
-    stats->files = {files.written,       files.value_written, files.read,
-                    files.corrupt,       files.io_errors,     files.syncs,
-                    files.sync_failures, files.recovered,     files.recovery_rejected,
-                    files.quarantined,   files.direct,        store_->disk()->why()};
+    stats->files = {files.written,       files.value_written,   files.read,
+                    files.corrupt,       files.io_errors,       files.syncs,
+                    files.sync_failures, files.recovered,       files.recovery_rejected,
+                    files.unsettled,     files.settle_failures, files.voided,
+                    files.quarantined,   files.direct,          store_->disk()->why()};
   }
 }
 

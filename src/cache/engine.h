@@ -79,6 +79,16 @@ class Engine {
   // Whether something that was set anew or erased since the last call could be
   // found on disk again after a kill: then its writer is answered later.
   bool TakeUnsettled() { return std::exchange(unsettled_, false); }
+  // Whether something was set or erased of which an older blob may still be
+  // found, since not all of the disk has been read in.
+  bool has_written_early() const { return loading_ && (cleared_early_ || !written_early_.empty()); }
+  // Before Close, for what was found and not adopted: what is older than what
+  // was set or erased since must not be found another time. Needs no memory.
+  void FreeReplaced(const std::vector<BlobStore::Found>& found);
+  // The same for what was not even found.
+  void FreeUnseen() {
+    if (has_written_early()) RevokeUnseen();
+  }
 
   // A set that waits for room, first come first served. `retry` is called when
   // something has moved, or with `expired` when its time is over; true: it is
@@ -297,6 +307,7 @@ class Engine {
   void TryFetch(Waiter* waiter, TimePoint now);
   // Each gets a lease on `slot`; kNoSlot: it is not there.
   void Answer(Waiter* waiters, std::uint32_t slot, const Status& status);
+  bool IsReplaced(const BlobStore::Found& blob) const;
   void AdoptOne(BlobStore::Found* blob, TimePoint now);
   void EndLoading(TimePoint now);
   void ExpireWaiters(TimePoint now);
@@ -315,6 +326,7 @@ class Engine {
   void RemoveHidden(std::uint32_t slot, const Why& why, TimePoint now);
   // Its key has been set or erased: no blob of it may be found again.
   void Revoke(std::uint32_t slot);
+  void RevokeUnseen();
   void NoteWrittenEarly(std::string_view key);
 
   // `slot` may leave from now on, wherever it is.
@@ -330,6 +342,7 @@ class Engine {
   Bytes FirmBytes(const TierState& tier) const {
     return single() ? store_->bytes(tier.id) : store_->bytes(tier.id) - store_->clean(tier.id);
   }
+  std::string ExplainNow(std::uint64_t hash, std::string_view key, TimePoint now) const;
   std::string ExplainLive(std::uint32_t slot, const std::vector<MoveLog::Trace>& traces,
                           TimePoint now) const;
   static std::string Journey(const std::vector<MoveLog::Trace>& traces, std::uint64_t generation,
@@ -381,6 +394,7 @@ class Engine {
   bool turned_away_ = false;
   bool closed_ = false;
   bool unsettled_ = false;
+  bool blind_ = false;  // What is on disk could not be read in, and may be found another time.
   // Keys set or erased while loading: what is found of them is older.
   std::unordered_set<std::string> written_early_;
   bool cleared_early_ = false;     // As if all of them.

@@ -49,6 +49,17 @@ std::string_view Meaning(Reason reason) {
 }  // namespace
 
 std::string Engine::Explain(std::uint64_t hash, std::string_view key, TimePoint now) const {
+  std::string text = ExplainNow(hash, key, now);
+  if (store_->disk() == nullptr) return text;
+  const std::uint64_t unsettled = store_->disk()->stats().unsettled;
+  if (unsettled == 0) return text;
+  return text + fmt::format(
+                    "\nThe disk could not be told yet of {} values that were set anew or erased: "
+                    "after a restart an older one may be found ({}).",
+                    unsettled, store_->disk()->unsettled_why());
+}
+
+std::string Engine::ExplainNow(std::uint64_t hash, std::string_view key, TimePoint now) const {
   const std::string name = Printable(key);
   const std::uint32_t slot = store_->index().Lookup(hash, key);
   constexpr std::size_t kMoves = 8;

@@ -380,18 +380,26 @@ bool Engine::Adopt(std::vector<BlobStore::Found>* found, bool done, TimePoint no
   return true;
 }
 
+// Set anew or erased since the start.
+bool Engine::IsReplaced(const BlobStore::Found& blob) const {
+  const std::string& key = blob.facts.key;
+  return store_->index().Lookup(store_->index().HashOf(key), key) != kNoSlot || cleared_early_ ||
+         (written_early_.contains(key) && !MutantOn(Mutant::kOldBlobAdopted));
+}
+
+void Engine::FreeReplaced(const std::vector<BlobStore::Found>& found) {
+  for (const BlobStore::Found& blob : found) {
+    if (IsReplaced(blob)) store_->disk()->Free(blob.id);
+  }
+}
+
 // Throws only while nothing has changed.
 void Engine::AdoptOne(BlobStore::Found* blob, TimePoint now) {
   RoomForOne(deadlines_);
   RoomForOne(orphans_);
-  const std::uint64_t hash = store_->index().HashOf(blob->facts.key);
-  // Set anew or erased since the start, or of no use: too long ago, no slot.
-  const bool newer =
-      store_->index().Lookup(hash, blob->facts.key) != kNoSlot || cleared_early_ ||
-      (written_early_.contains(blob->facts.key) && !MutantOn(Mutant::kOldBlobAdopted));
   Result<std::uint32_t> slot = Error{Code::kBusy, ""};
-  if (!newer && !closed_) slot = store_->Adopt(*blob, now);
-  if (!slot) {
+  if (!IsReplaced(*blob) && !closed_) slot = store_->Adopt(*blob, now);
+  if (!slot) {  // Or of no use: too long ago, no slot.
     if (!closed_) store_->disk()->Free(blob->id);
     return;
   }
@@ -414,6 +422,8 @@ void Engine::EndLoading(TimePoint now) {
     }
   }
   orphans_ = {};
+  blind_ = store_->disk()->has_unseen();
+  if (blind_) FreeUnseen();
   written_early_ = {};
   loading_ = false;
   Waiter* waiters = std::exchange(for_loading_, nullptr);

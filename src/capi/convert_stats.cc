@@ -52,6 +52,8 @@ spillway_stats FromStats(const Stats& from) {
   to.moves_under_way = from.moves.under_way;
   to.fetches = from.moves.fetches;
   to.corrupt = from.moves.corrupt;
+  to.disk_unsettled = from.disk.files.unsettled;
+  to.disk_settle_failures = from.disk.files.settle_failures;
   return to;
 }
 
@@ -115,6 +117,9 @@ std::string JsonOf(const Stats& from) {
                             {"sync_failures", files.sync_failures},
                             {"recovered", files.recovered},
                             {"recovery_rejected", files.recovery_rejected},
+                            {"unsettled", files.unsettled},
+                            {"settle_failures", files.settle_failures},
+                            {"voided", files.voided},
                             {"quarantined", files.quarantined},
                             {"direct", files.direct},
                             {"trouble", files.trouble}};

@@ -142,6 +142,13 @@ spillway_code spillway_cache_clear(spillway_cache* cache) {
   });
 }
 
+spillway_code spillway_cache_settle(spillway_cache* cache, std::int64_t within_ms) {
+  return Guarded([&]() -> Status {
+    if (cache == nullptr) return Bad("cache is NULL");
+    return cache->cache->Settle(Within(within_ms));
+  });
+}
+
 spillway_code spillway_cache_get_many(spillway_cache* cache, const spillway_bytes* keys,
                                       std::size_t count, spillway_lease* leases,
                                       std::size_t* hits) {

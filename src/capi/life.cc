@@ -91,10 +91,10 @@ spillway_code spillway_cache_open_toml(spillway_bytes text, const char* file_nam
   });
 }
 
-void spillway_cache_close(spillway_cache* cache) {
-  Guarded([&]() -> Status {
-    delete cache;
-    return {};
+spillway_code spillway_cache_close(spillway_cache* cache) {
+  return Guarded([&]() -> Status {
+    const std::unique_ptr<spillway_cache> handle(cache);
+    return handle == nullptr ? Status() : Cache::Close(std::move(handle->cache));
   });
 }
 

@@ -27,7 +27,7 @@ Scenario::Scenario(Bytes bytes_per_token, Bytes capacity)
       clock_(std::make_shared<testing::ManualClock>()) {}
 
 Scenario::~Scenario() {
-  if (core_ != nullptr) core_->Close();
+  if (core_ != nullptr) (void)core_->Close();
 }
 
 Result<std::unique_ptr<Scenario>> Scenario::Open(const Settings& settings) {

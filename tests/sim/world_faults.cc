@@ -281,7 +281,7 @@ void World::CloseDown() {
   dead_ = true;  // Nobody is told of what leaves now.
   {
     const Waiting waiting(this, Inline::kQuiet);
-    core_->Close();
+    (void)core_->Close();
   }
   dead_ = false;
   std::weak_ptr<Core> last = core_;

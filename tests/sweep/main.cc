@@ -90,6 +90,11 @@ std::optional<Settings> ReadArguments(int argc, char** argv) {
   return settings;
 }
 
+// An older value that came back is forgiven only where its writer was told.
+bool IsGood(const Verdict& verdict) {
+  return verdict.wrong + verdict.stale + verdict.left + verdict.lost + verdict.escaped == 0;
+}
+
 // Runs in processes of their own, several at a time.
 class Sweep {
  public:
@@ -166,16 +171,18 @@ class Sweep {
       ++tally.crashed;
       what = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
                                  : fmt::format("exit {}", WEXITSTATUS(status));
-    } else if (verdict.wrong + verdict.left + verdict.lost + verdict.escaped > 0) {
-      what = fmt::format("wrong {}, left {}, lost {}, escaped {}", verdict.wrong, verdict.left,
-                         verdict.lost, verdict.escaped);
+    } else if (!IsGood(verdict)) {
+      what = fmt::format("wrong {}, stale {}, left {}, lost {}, escaped {}", verdict.wrong,
+                         verdict.stale, verdict.left, verdict.lost, verdict.escaped);
     }
     tally.sum.wrong += verdict.wrong;
+    tally.sum.stale_told += verdict.stale_told;
     tally.sum.stale += verdict.stale;
     tally.sum.left += verdict.left;
     tally.sum.lost += verdict.lost;
     tally.sum.escaped += verdict.escaped;
     tally.sum.thrown += verdict.thrown;
+    tally.sum.found += verdict.found;
     if (what.empty()) return;
     std::string_view kind;
     for (const KindName& each : kKinds) kind = each.kind == one.fault.kind ? each.name : kind;
@@ -190,9 +197,7 @@ class Sweep {
 };
 
 bool IsGood(const Sweep::Tally& tally) {
-  return tally.crashed + tally.hung + tally.sum.wrong + tally.sum.left + tally.sum.lost +
-             tally.sum.escaped ==
-         0;
+  return tally.crashed + tally.hung == 0 && IsGood(tally.sum);
 }
 
 // How often a thing is done in a run in which nothing fails.
@@ -226,10 +231,13 @@ int Main(int argc, char** argv) {
     const Verdict verdict =
         RunScript((scratch / "one").string(),
                   {settings->kind.value_or(Kind::kNew), *settings->number, settings->for_good});
-    fmt::print("wrong {}, stale {}, left {}, lost {}, escaped {}, thrown {}; {} calls\n",
-               verdict.wrong, verdict.stale, verdict.left, verdict.lost, verdict.escaped,
-               verdict.thrown, verdict.calls);
-    good = verdict.wrong + verdict.left + verdict.lost + verdict.escaped == 0;
+    fmt::print(
+        "wrong {}, stale {} not told and {} told, left {}, lost {}, escaped {}, thrown {}, found "
+        "{}; "
+        "{} calls\n",
+        verdict.wrong, verdict.stale, verdict.stale_told, verdict.left, verdict.lost,
+        verdict.escaped, verdict.thrown, verdict.found, verdict.calls);
+    good = IsGood(verdict);
   } else {
     Sweep sweep(scratch);
     for (const KindName& kind : kKinds) {
@@ -254,10 +262,12 @@ int Main(int argc, char** argv) {
         sweep.AwaitAll();
         fmt::print(
             "{:20} {}: {} of {} in {} runs: {} crashes, {} hung, {} wrong, {} left behind, {} "
-            "lost, {} escaped; {} stale, {} thrown\n",
+            "lost, {} escaped, {} stale and not told; {} stale and told, {} thrown, {} "
+            "values found in the end\n",
             kind.what, for_good ? "for good" : "once    ", std::min(tally.runs, calls), calls,
             tally.runs, tally.crashed, tally.hung, tally.sum.wrong, tally.sum.left, tally.sum.lost,
-            tally.sum.escaped, tally.sum.stale, tally.sum.thrown);
+            tally.sum.escaped, tally.sum.stale, tally.sum.stale_told, tally.sum.thrown,
+            tally.sum.found);
         std::fflush(stdout);
         good = good && IsGood(tally);
       }

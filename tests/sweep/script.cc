@@ -104,7 +104,7 @@ class Run {
     verdict_.calls = faults_.calls();
     faults_.Heal();
     if (Open()) {
-      ReadAll(true);
+      verdict_.found = ReadAll(true);
       // On a busy machine samples are late, and a tier without one does not grow.
       bool taken = false;
       for (int tries = 0; tries < 400 && !taken; ++tries) {
@@ -127,6 +127,7 @@ class Run {
     unsigned last = 0;     // Ever tried.
     std::size_t bytes = 0;
     std::map<unsigned, std::size_t> sizes;
+    bool told = false;  // Since it was written last, that an older one may come back.
   };
 
   void Lost(const char* what) {
@@ -177,7 +178,11 @@ class Run {
   }
 
   void Close() {
-    if (cache_ != nullptr) Into(&verdict_.thrown, [&] { cache_.reset(); });
+    if (cache_ == nullptr) return;
+    Status closed;
+    Into(&verdict_.escaped, [&] { closed = Cache::Close(std::move(cache_)); });
+    if (closed) return;
+    for (auto& [key, known] : known_) known.told = true;
   }
 
   void Set(const std::string& key, std::size_t bytes) {
@@ -191,7 +196,9 @@ class Run {
     if (bytes % 3 == 0) options.ttl = std::chrono::hours(1);
     bool set = false;
     Into(&verdict_.escaped, [&] { set = cache_->Set(key, Source(value), options).has_value(); });
-    if (set) known.version = version;
+    if (!set) return;
+    known.version = version;
+    known.told = false;
   }
 
   // 1: a hit; 0: a miss; -1: an error.
@@ -210,9 +217,9 @@ class Run {
         ++verdict_.wrong;
         std::fprintf(stderr, "sweep: %s version %u: wrong bytes\n", key.c_str(), version);
       } else if (version != known.version) {
-        ++(reopened ? verdict_.stale : verdict_.wrong);
-        std::fprintf(stderr, "sweep: %s version %u, where %u was set last\n", key.c_str(), version,
-                     known.version);
+        ++(!reopened ? verdict_.wrong : known.told ? verdict_.stale_told : verdict_.stale);
+        std::fprintf(stderr, "sweep: %s version %u, where %u was set last%s\n", key.c_str(),
+                     version, known.version, known.told ? "; its writer knows" : "");
         known.version = version;
       }
     });
@@ -243,11 +250,15 @@ class Run {
     Into(&verdict_.thrown, [&] {
       cache_->Erase(key);
       known_[key].version = 0;
+      known_[key].told = false;
     });
   }
 
-  void ReadAll(bool reopened) {
-    for (const auto& [key, known] : known_) Get(key, reopened);
+  // How many were there.
+  std::uint64_t ReadAll(bool reopened) {
+    std::uint64_t found = 0;
+    for (const auto& [key, known] : known_) found += Get(key, reopened) == 1 ? 1 : 0;
+    return found;
   }
 
   // Moves get some time.

@@ -18,12 +18,16 @@ struct Fault {
 
 // What a run found; all 0: it was as it should be.
 struct Verdict {
-  std::uint64_t wrong = 0;    // Bytes that were never set, or not last.
-  std::uint64_t stale = 0;    // After a reopen: an older value of that key.
+  std::uint64_t wrong = 0;  // Bytes that were never set, or not last.
+  // After a reopen: an older value of that key, whose writer was told by Close
+  // that it might be so, or was not.
+  std::uint64_t stale_told = 0;
+  std::uint64_t stale = 0;
   std::uint64_t left = 0;     // Bytes in tiers after Clear, or files left open.
   std::uint64_t escaped = 0;  // Exceptions out of Set, Get or Open.
   std::uint64_t thrown = 0;   // Out of calls that have no way to say an error.
   std::uint64_t lost = 0;     // The healed cache could not be opened or used.
+  std::uint64_t found = 0;    // Values that were there after all, in the healed cache.
   std::uint64_t calls = 0;    // Of the fault's kind.
 };
 

@@ -209,7 +209,7 @@ void World::Restart() {
   {
     const Waiting waiting(this);
     closing_ = true;
-    core_->Close();
+    (void)core_->Close();
     closing_ = false;
   }
   dead_ = false;
@@ -283,7 +283,7 @@ void World::CloseDown() {
   {
     const Waiting waiting(this);
     closing_ = true;
-    core_->Close();
+    (void)core_->Close();
     closing_ = false;
   }
   dead_ = false;
