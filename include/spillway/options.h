@@ -107,6 +107,11 @@ struct Options {
   // Longest stretch of reclaim work between two other events.
   Duration reclaim_slice = std::chrono::milliseconds(1);
 
+  // --- what is said ---
+  // The least serious that the library says on standard error (log.h): "info",
+  // "warning", "error" or "off". Empty: as it is. For the whole process.
+  std::string log;
+
   // --- the world ---
   std::shared_ptr<Clock> clock;                   // Empty: the machine's.
   std::shared_ptr<PressureSource> pressure;       // Empty: by `pressure_source`.

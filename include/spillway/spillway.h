@@ -90,6 +90,20 @@ SPILLWAY_API int32_t spillway_abi_version(void);
  * until the next one fails. */
 SPILLWAY_API const char* spillway_error_message(void);
 
+/* --- what the library says --- */
+
+typedef enum spillway_log_level {
+  SPILLWAY_LOG_INFO = 0,
+  SPILLWAY_LOG_WARNING = 1,
+  SPILLWAY_LOG_ERROR = 2,
+  SPILLWAY_LOG_OFF = 3
+} spillway_log_level;
+/* From any thread, one line at a time; must not call the library. */
+typedef void (*spillway_log_call)(int32_t level, const char* text, void* context);
+/* For the whole process: what is less serious than `least` is not said, the rest
+ * goes to `call` or, if that is NULL, to standard error. */
+SPILLWAY_API spillway_code spillway_set_log(int32_t least, spillway_log_call call, void* context);
+
 /* Gives back what a function of ours has returned as a `char**`. */
 SPILLWAY_API void spillway_free(void* text);
 

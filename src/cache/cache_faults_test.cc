@@ -10,10 +10,9 @@
 #include <sstream>
 
 #include <gmock/gmock.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
 #include "cache/testing/tiers_fixture.h"
+#include "spillway/log.h"
 #include "tier/disk/testing/faulty_files.h"
 
 namespace spillway {
@@ -255,16 +254,14 @@ TEST_F(CacheFaults, ADamagedBlobIsAMiss) {
 // --- sizes ---
 
 TEST_F(CacheFaults, ALowerTierMayBeTheSmaller) {
-  std::ostringstream log;
-  const auto before = spdlog::default_logger();
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  std::string log;
+  SetLog(LogLevel::kInfo, [&log](LogLevel, std::string_view text) { log += text; });
   options_.host_capacity = 2 * kMiB;
   options_.disk_capacity = 4 * kMiB;
   ASSERT_TRUE(Open().Start());
-  spdlog::set_default_logger(before);
-  EXPECT_THAT(log.str(), AllOf(HasSubstr("host tier"), HasSubstr("disk tier"),
-                               HasSubstr("smaller than the device tier")));
+  SetLog(LogLevel::kInfo);
+  EXPECT_THAT(log, AllOf(HasSubstr("host tier"), HasSubstr("disk tier"),
+                         HasSubstr("smaller than the device tier")));
   SetMany(0, 24, 512 * kKiB);
   EXPECT_EQ(refused_, 0);
   EXPECT_GE(CountRight(0, 24, 512 * kKiB), 14) << "the device alone has room for 16";

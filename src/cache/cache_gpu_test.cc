@@ -7,9 +7,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/spdlog.h>
 
 #include "cache/testing/gpu_fixture.h"
+#include "spillway/log.h"
 
 namespace spillway::testing {
 namespace {
@@ -413,7 +413,7 @@ TEST_P(GpuCacheTest, WhatIsOnDiskIsReadThereWhenTheDeviceIsLost) {
 // --- faults ---
 
 TEST_P(GpuCacheTest, AnyCallOfTheDriverMayFail) {
-  spdlog::set_level(spdlog::level::off);
+  SetLog(LogLevel::kOff);
   options_.write_behind_after = Duration::zero();
   constexpr Bytes kBytes = 200'000;
   std::uint64_t calls = 0;
@@ -490,7 +490,7 @@ TEST_P(GpuCacheTest, AnyCallOfTheDriverMayFail) {
                         << (for_good ? " for good" : "");
           cache_.reset();
           gpu_.Lose();
-          spdlog::set_level(spdlog::level::info);
+          SetLog(LogLevel::kInfo);
           return;
         }
       }
@@ -499,7 +499,7 @@ TEST_P(GpuCacheTest, AnyCallOfTheDriverMayFail) {
   // What the runs for good could not give back.
   program_.reset();
   gpu_.Reset({.total = kTotal, .granularity = 64 * kKiB});
-  spdlog::set_level(spdlog::level::info);
+  SetLog(LogLevel::kInfo);
   RecordProperty("runs", runs);
   RecordProperty("whole", whole);
 }

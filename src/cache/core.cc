@@ -9,9 +9,9 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "base/later.h"
+#include "base/log.h"
 #include "base/mutant.h"
 #include "base/printable.h"
 #include "cache/thread_mover.h"
@@ -139,11 +139,7 @@ Status Core::CloseDisk(bool hangs, std::unique_ptr<BlobStore> disk) {
   Status status;
   if (disk != nullptr) status = disk->Close();
   if (hangs) status = Error{Code::kDeadline, "disk: it hangs"};
-  try {
-    if (!status) spdlog::error("closed, but: {}", status.error().message);
-  } catch (const std::bad_alloc&) {
-    return status;
-  }
+  if (!status) LogError("closed, but: {}", status.error().message);
   return status;
 }
 
@@ -465,7 +461,7 @@ Status Core::Settle(Duration within) {
       fmt::format("disk: it could not be told yet of {} values that were set anew or erased: after "
                   "a kill an older one may be found ({})",
                   disk->stats().unsettled, disk->unsettled_why())};
-  if (!said_unsettled_.exchange(true)) spdlog::warn("{}", error.message);
+  if (!said_unsettled_.exchange(true)) LogWarning("{}", error.message);
   return error;
 }
 

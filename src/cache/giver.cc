@@ -4,8 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include <spdlog/spdlog.h>
-
+#include "base/log.h"
 #include "base/run_dir.h"
 #include "cache/core.h"
 #include "monitor/bounded_read.h"
@@ -32,7 +31,7 @@ std::unique_ptr<Giver> Giver::Open(const Options& options, std::shared_ptr<Devic
   std::unique_ptr<Giver> giver(new Giver(options, std::move(device), core));
   if (Status listens = giver->Listen(options); !listens) {
     giver->trouble_ = listens.error().message;
-    spdlog::warn("neighbours can't ask this cache for memory: {}", giver->trouble_);
+    LogWarning("neighbours can't ask this cache for memory: {}", giver->trouble_);
   }
   return giver;
 }

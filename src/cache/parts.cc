@@ -6,8 +6,8 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
+#include "base/log.h"
 #include "base/parse.h"
 #include "cache/disk_room_source.h"
 #include "device/cpu/card_source.h"
@@ -217,6 +217,10 @@ Status CheckOptions(const Options& options) {
   if (gpu && options.unlimited) {
     return Bad("unlimited: a GPU has the memory it has; leave it out");
   }
+  if (!options.log.empty() && !LogLevelNamed(options.log)) {
+    return Bad(
+        fmt::format("log: '{}' is not known; known: info, warning, error, off", options.log));
+  }
   if (options.capacity && *options.capacity == 0) {
     return Bad("capacity is 0: it must be at least 1 byte; leave it out for the whole card");
   }
@@ -284,7 +288,7 @@ void WarnOfSmallerTiers(const Core::Parts& parts) {
   const Bytes device = parts.tiers.device->capacity();
   const Bytes host = parts.tiers.host ? parts.tiers.host->capacity() : device;
   const auto warn = [](std::string_view lower, Bytes small, std::string_view upper, Bytes large) {
-    spdlog::warn(
+    LogWarning(
         "the {} tier ({}) is smaller than the {} tier ({}): of what lies above, only that much can "
         "be backed and given back at once; the rest has to be destroyed under pressure",
         lower, FormatBytes(small), upper, FormatBytes(large));
@@ -306,6 +310,7 @@ Bytes ReserveFor(const Options& options, Bytes total) {
 Result<Core::Parts> OpenParts(const Options& given, const Seams& seams) {
   if (Status ok = CheckOptions(given); !ok) return ok.error();
   Options options = given;
+  if (const auto least = LogLevelNamed(options.log)) SetLogLevel(*least);
   const std::optional<GpuName> gpu = ParseGpu(options.device);
   // What leaves a GPU goes to the host, whatever lies below that.
   if (gpu && !options.host_capacity) options.host_capacity = DefaultHostCapacity();

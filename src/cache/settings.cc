@@ -283,6 +283,12 @@ constexpr std::array kSettings = {
         "token_budget", "Most tokens over all live entries.", "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.reclaim_slice; }>(
         "reclaim_slice", "Longest stretch of reclaim work between two other events.", "0.1"),
+    Row<kWord, [](auto& o) -> auto& { return o.log; }>(
+        "log",
+        "The least serious that the library says on standard error, or to whom `SetLog` names: "
+        "`info`, `warning`, `error` or `off`; empty: as it is, at first `info`. For the whole "
+        "process.",
+        "0.1"),
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "cache/settings.h"
@@ -10,6 +11,7 @@
 #include "capi/guard.h"
 #include "capi/handle.h"
 #include "capi/lease_table.h"
+#include "spillway/log.h"
 #include "spillway/spillway.h"
 #include "spillway/version.h"
 
@@ -57,6 +59,22 @@ const char* spillway_version(void) { return SPILLWAY_VERSION; }
 std::int32_t spillway_abi_version(void) { return SPILLWAY_ABI_VERSION; }
 const char* spillway_error_message(void) { return LastMessage(); }
 void spillway_free(void* text) { std::free(text); }
+
+spillway_code spillway_set_log(std::int32_t least, spillway_log_call call, void* context) {
+  return Guarded([&]() -> Status {
+    if (least < SPILLWAY_LOG_INFO || least > SPILLWAY_LOG_OFF) {
+      return Bad("least: it must be one of spillway_log_level");
+    }
+    LogCall to;
+    if (call != nullptr) {
+      to = [call, context](LogLevel level, std::string_view text) {
+        call(static_cast<std::int32_t>(level), std::string(text).c_str(), context);
+      };
+    }
+    SetLog(static_cast<LogLevel>(least), std::move(to));
+    return {};
+  });
+}
 
 spillway_code spillway_options_init(spillway_options* options, std::size_t size,
                                     const char* preset) {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
+#include "base/log.h"
 #include "device/gpu/gpu_copy_job.h"
 #include "device/gpu/gpu_hash.h"
 #include "device/gpu/kernels_ptx.h"
@@ -68,8 +68,7 @@ void GpuCopies::LoadKernels() {
     const int code = loaded == 0 ? driver_->module_function(function, module_, name) : loaded;
     if (code == 0) return;
     *function = nullptr;
-    spdlog::info("{}: {}", driver_->Failed(fmt::format("loading {}", name), code).message,
-                 otherwise);
+    LogInfo("{}: {}", driver_->Failed(fmt::format("loading {}", name), code).message, otherwise);
   };
   load(&gather_, "spillway_gather", "scattered pieces are copied one by one");
   load(&hash_, "spillway_hash", "the host verifies what is brought back");
@@ -93,7 +92,7 @@ std::string GpuCopies::lost() const {
 void GpuCopies::Lose(const std::string& why) {
   const std::lock_guard lock(lost_mutex_);
   if (is_lost()) return;
-  spdlog::error("the device is not used any more: {}", why);
+  LogError("the device is not used any more: {}", why);
   lost_ = why;
   is_lost_.store(true, std::memory_order_release);
 }

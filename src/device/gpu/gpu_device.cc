@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
 
+#include "base/log.h"
 #include "base/parse.h"
 #include "device/host_copy.h"
 
@@ -305,7 +305,7 @@ void GpuDevice::UnmapChunk(std::byte* at) {
     // The memory comes back with the end of the process; the addresses are not
     // used again, whatever is behind them.
     const std::string why = driver_->Failed("cuMemUnmap", code).message;
-    if (!copies_->is_lost()) spdlog::error("a chunk was not taken back: {}", why);
+    if (!copies_->is_lost()) LogError("a chunk was not taken back: {}", why);
     if (GpuDriver::IsFatal(code)) copies_->Lose(why);
   }
   handle = code == 0 ? 0 : kStuck;

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <spdlog/spdlog.h>
 
 #include "device/testing/gpu_bench.h"
+#include "spillway/log.h"
 
 namespace spillway::testing {
 namespace {
@@ -26,8 +26,8 @@ struct FaultCase {
 class GpuFaultsTest : public ::testing::TestWithParam<FaultCase> {
  protected:
   // Thousands of faults are thousands of lines.
-  void SetUp() override { spdlog::set_level(spdlog::level::off); }
-  void TearDown() override { spdlog::set_level(spdlog::level::info); }
+  void SetUp() override { SetLog(LogLevel::kOff); }
+  void TearDown() override { SetLog(LogLevel::kInfo); }
 };
 std::vector<FaultCase> Cases() {
   std::vector<FaultCase> cases;

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <new>
 
-#include <spdlog/spdlog.h>
+#include "base/log.h"
 
 namespace spillway {
 
@@ -27,9 +27,8 @@ void HostPins::Added(std::byte* base, Bytes bytes) {
   if (code == 0) code = driver_->host_register(base, bytes, kGpuPortable);
   if (code != 0) {
     if (refused_.fetch_add(1) == 0) {
-      spdlog::warn(
-          "host memory could not be registered with the driver ({}): copies of it are slow",
-          driver_->Failed("register", code).message);
+      LogWarning("host memory could not be registered with the driver ({}): copies of it are slow",
+                 driver_->Failed("register", code).message);
     }
     return;
   }

@@ -1,0 +1,47 @@
+// The library's own log (include/spillway/log.h). From any thread. Nothing
+// throws: words for which there is no memory are not said.
+#pragma once
+
+#include <exception>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "spillway/log.h"
+
+namespace spillway {
+
+// By its name; empty: there is none of that name.
+std::optional<LogLevel> LogLevelNamed(std::string_view name);
+// Changes what is said, and not where.
+void SetLogLevel(LogLevel least);
+
+bool IsLogged(LogLevel level);
+void WriteLog(LogLevel level, std::string_view text) noexcept;
+
+template <typename... Args>
+void FormatLog(LogLevel level, fmt::format_string<Args...> format, Args&&... args) noexcept {
+  if (!IsLogged(level)) return;
+  try {
+    WriteLog(level, fmt::format(format, std::forward<Args>(args)...));
+  } catch (const std::exception&) {
+    WriteLog(level, "something happened, and there is no memory to say what");
+  }
+}
+
+template <typename... Args>
+void LogInfo(fmt::format_string<Args...> format, Args&&... args) noexcept {
+  FormatLog(LogLevel::kInfo, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+void LogWarning(fmt::format_string<Args...> format, Args&&... args) noexcept {
+  FormatLog(LogLevel::kWarning, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+void LogError(fmt::format_string<Args...> format, Args&&... args) noexcept {
+  FormatLog(LogLevel::kError, format, std::forward<Args>(args)...);
+}
+
+}  // namespace spillway
