@@ -114,8 +114,10 @@ static void Opening(void) {
   OK(spillway_cache_start(cache));
   OK(spillway_cache_stop(cache));
   OK(spillway_cache_stop(cache));
-  spillway_cache_close(cache);
-  spillway_cache_close(NULL);
+  OK(spillway_cache_close(cache));
+  OK(spillway_cache_close(NULL));
+  OK(spillway_set_log(SPILLWAY_LOG_WARNING, NULL, NULL));
+  BAD(spillway_set_log(4, NULL, NULL));
   BAD(spillway_cache_start(NULL));
   BAD(spillway_cache_stop(NULL));
 }
@@ -182,6 +184,7 @@ static void OneKey(void) {
   CHECK(lease.handle != 0 && lease.bytes == 0);
   OK(spillway_lease_release(&lease));
   OK(spillway_cache_clear(cache));
+  OK(spillway_cache_settle(cache, 1000));
   OK(spillway_cache_contains(cache, T("empty"), &found));
   CHECK(found == 0);
   spillway_cache_close(cache);
@@ -257,6 +260,7 @@ static void Refusals(void) {
   BAD(spillway_cache_touch(cache, T("k"), 77, NULL));
   BAD(spillway_cache_contains(NULL, T("k"), NULL));
   BAD(spillway_cache_clear(NULL));
+  BAD(spillway_cache_settle(NULL, 0));
   BAD(spillway_cache_get_many(cache, NULL, 1, &lease, NULL));
   BAD(spillway_cache_get_many(cache, &nothing, 1, NULL, NULL));
   BAD(spillway_cache_match(cache, NULL, 1, NULL));

@@ -225,6 +225,18 @@ TEST(BadSettings, AFailureChangesNothing) {
 }
 
 // tools/write_settings_page.sh runs this one with SPILLWAY_WRITE_PAGES set.
+TEST(Settings, ALogLevelThatIsNoneIsRefused) {
+  Options options;
+  for (const char* good : {"", "info", "warning", "error", "off"}) {
+    options.log = good;
+    EXPECT_TRUE(CheckSettings(options)) << good;
+  }
+  options.log = "loud";
+  const Status status = CheckSettings(options);
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().message.find("log: 'loud' is not known"), std::string::npos);
+}
+
 TEST(SettingsPage, IsCurrent) {
   const char* path = "docs/reference/settings.md";
   if (std::getenv("SPILLWAY_WRITE_PAGES") != nullptr) std::ofstream(path) << SettingsPage();
