@@ -61,8 +61,8 @@ TEST_F(CardKindTest, ListsTheCardsOfTheRunDirectoryByName) {
 
 TEST_F(CardKindTest, OnlyAPlainFileWithANameIsACard) {
   const auto card = Make("demo");
-  std::ofstream(run_dir_.path() + "/card-");  // Would be a private card.
-  std::ofstream(run_dir_.path() + "/ask-demo");
+  const std::ofstream would_be_private(run_dir_.path() + "/card-");
+  const std::ofstream door(run_dir_.path() + "/ask-demo");
   std::filesystem::create_directory(run_dir_.CardPath("folder"));
   std::filesystem::create_symlink(run_dir_.CardPath("demo"), run_dir_.CardPath("link"));
   EXPECT_THAT(Names(), ElementsAre("demo"));

@@ -52,7 +52,11 @@ std::string CanonicalPci(std::string_view text) {
     }
     return digits > 0;
   };
-  const auto mark = [&](char wanted) { return at < text.size() && text[at++] == wanted; };
+  const auto mark = [&](char wanted) {
+    if (at == text.size() || text[at] != wanted) return false;
+    ++at;
+    return true;
+  };
   if (std::count(text.begin(), text.end(), ':') == 2) {
     if (!number(&parts[0], 8) || !mark(':')) return {};
   }

@@ -13,10 +13,10 @@ struct Session::Use {
 Session::Use* Session::UseOf(const std::string& library) {
   // Never freed: a thread left behind inside a driver may end its session while
   // the process is exiting.
-  static auto* const mutex = new std::mutex;
-  static auto* const uses = new std::map<std::string, Use>;
-  const std::lock_guard lock(*mutex);
-  return &(*uses)[library];
+  static auto* const kMutex = new std::mutex;
+  static auto* const kUses = new std::map<std::string, Use>;
+  const std::lock_guard lock(*kMutex);
+  return &(*kUses)[library];
 }
 
 Result<std::unique_ptr<Session>> Session::Begin(const std::string& library,
@@ -36,7 +36,8 @@ Session::~Session() {
   if (--use_->sessions > 0) return;
   try {
     stop_();
-  } catch (...) {  // AMD's libraries are C++ inside. It is over either way.
+  } catch (...) {  // NOLINT(bugprone-empty-catch)
+    // AMD's libraries are C++ inside. It is over either way.
   }
 }
 
