@@ -243,6 +243,7 @@ void GpuCopies::Job::HashBehind(GpuAddress base, Bytes copied) {
   Hash128* to = lane_->hashes + hashed_;
   void* arguments[] = {&data, &pieces, &keys, &to};
   const unsigned grid = (pieces * kHashThreadsPerPiece + kHashThreads - 1) / kHashThreads;
+  kernels_used_ = true;
   int code = driver_.stream_wait(lane_->kernels, lane_->done.at((begun_ - 1) % kInFlight), 0);
   if (code == 0) {
     code = driver_.launch(copies_->hash_, grid, 1, 1, kHashThreads, 1, 1, 0, lane_->kernels,
@@ -255,7 +256,7 @@ void GpuCopies::Job::HashBehind(GpuAddress base, Bytes copied) {
 
 Status GpuCopies::Job::FinishHashes() {
   if (hashes_ == nullptr) return {};
-  if (hashed_ > 0) {
+  if (kernels_used_) {
     const int code = driver_.event_record(lane_->order, lane_->kernels);
     if (Status ok = Do("cuEventRecord", code); !ok) return ok;
     if (Status ok = copies_->Await(lane_->order); !ok) return ok;

@@ -59,6 +59,7 @@ class GpuCopies::Job {
   std::vector<Hash128>* hashes_ = nullptr;
   std::size_t hashed_ = 0;  // Pieces given to the kernel.
   bool hashing_ = false;
+  bool kernels_used_ = false;
 };
 
 }  // namespace spillway
