@@ -1,0 +1,293 @@
+// What the graph answers.
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "base/printable.h"
+#include "graph/step_graph_impl.h"
+#include "graph/validate.h"
+
+namespace spillway {
+namespace {
+
+double Milliseconds(std::int64_t ns) {
+  return ns == kNeverNs ? std::numeric_limits<double>::infinity() : static_cast<double>(ns) / 1e6;
+}
+
+std::optional<std::uint32_t> Steps(std::int32_t steps) {
+  if (steps == kNeverSteps) return std::nullopt;
+  return static_cast<std::uint32_t>(std::max(steps, 0));
+}
+
+// Least leaves first: those nobody wants, then the furthest, the least likely,
+// the latest. A parent is never wanted less than its children, so depth decides
+// only among equals.
+auto LeavesBefore(const KeyRecord& key) {
+  return std::tuple(key.want.wanted(), -std::int64_t{key.want.rank}, key.want.p, -key.want.start,
+                    -std::int64_t{key.depth}, std::string_view(key.name));
+}
+
+}  // namespace
+
+// --- settling ---
+
+void StepGraph::Impl::SettleRun(NamedRun* run, TimePoint now) {
+  changed_.clear();
+  run->graph.Settle(Latest(now), &changed_);
+  for (const StepIndex step : changed_) keys_.Dirty(run->graph.steps()[step].agent);
+}
+
+void StepGraph::Impl::Settle(TimePoint now) {
+  Expire(now);
+  const bool refresh =
+      latest_ - refreshed_ >= options_.eta_tick || estimates_seen_ != estimates_.version();
+  if (refresh) {
+    for (const RunSlot slot : quiet_) {
+      NamedRun& run = *runs_[slot];
+      if (run.graph.dirty() || !run.graph.running().empty()) SettleRun(&run, now);
+      run.dirty = false;
+    }
+    refreshed_ = latest_;
+    estimates_seen_ = estimates_.version();
+    keys_.DirtyAdvice();
+  }
+  for (const RunSlot slot : dirty_runs_) {
+    if (!runs_[slot]->dirty) continue;
+    runs_[slot]->dirty = false;
+    SettleRun(runs_[slot].get(), now);
+  }
+  dirty_runs_.clear();
+  keys_.Settle(*this, latest_, &version_);
+}
+
+Want StepGraph::Impl::Read(StepRef ref) const {
+  const NamedRun& run = *runs_[ref.run];
+  const Value& value = run.graph.value(ref.step);
+  const RunStep& step = run.graph.steps()[ref.step];
+  Want want;
+  if (!value.comes()) return want;
+  want.steps = want.rank = value.steps;
+  want.start = value.start;
+  want.p = value.p;
+  want.conf = value.conf;
+  want.running = step.state == StepState::kRunning;
+  if (want.running) want.running_since = step.started_at;
+  want.weight = run.spec.weight;
+  return want;
+}
+
+// --- steps ---
+
+StepFacts StepGraph::Impl::FactsOf(const NamedRun& run, StepIndex at) const {
+  const RunStep& step = run.graph.steps()[at];
+  const Value& value = run.graph.value(at);
+  return {.id = *run.step_names[at],
+          .agent = keys_.agent(step.agent).name,
+          .state = run.graph.state(at),
+          .visits = step.visits,
+          .steps = spillway::Steps(value.steps),
+          .eta_ms = Milliseconds(value.start),
+          .p = value.p,
+          .conf = value.conf};
+}
+
+Result<StepFacts> StepGraph::Impl::Step(std::string_view run, std::string_view step,
+                                        TimePoint now) {
+  Expire(now);
+  const Result<NamedRun*> live = LiveRun(run);
+  if (!live) return live.error();
+  const Result<StepIndex> at = FindStep(**live, step);
+  if (!at) return at.error();
+  SettleRun(*live, now);
+  return FactsOf(**live, *at);
+}
+
+Result<std::vector<StepFacts>> StepGraph::Impl::Steps(std::string_view run, TimePoint now) {
+  Expire(now);
+  const Result<NamedRun*> live = LiveRun(run);
+  if (!live) return live.error();
+  SettleRun(*live, now);
+  std::vector<StepFacts> all;
+  for (StepIndex at = 0; at < (*live)->step_names.size(); ++at) {
+    all.push_back(FactsOf(**live, at));
+  }
+  return all;
+}
+
+Result<std::vector<Finding>> StepGraph::Impl::Validate(std::string_view run) {
+  const Result<NamedRun*> live = LiveRun(run);
+  if (!live) return live.error();
+  SettleRun(*live, latest_);
+  return ValidateRun((*live)->graph, (*live)->step_names);
+}
+
+std::optional<RunState> StepGraph::Impl::run_state(std::string_view run) const {
+  if (names_.contains(std::string(run))) return RunState::kLive;
+  const auto ended = std::ranges::find(ended_, run, &std::pair<std::string, RunState>::first);
+  if (ended == ended_.end()) return std::nullopt;
+  return ended->second;
+}
+
+// --- keys ---
+
+KeyFacts StepGraph::Impl::FactsOf(const KeyRecord& key) const {
+  return {.known = key.known,
+          .steps = spillway::Steps(key.want.steps),
+          .eta_ms = Milliseconds(key.want.start),
+          .p = key.want.p,
+          .conf = key.want.conf,
+          .retired = key.retired,
+          .running = key.want.running,
+          .running_since = key.want.running_since,
+          .weight = key.want.wanted() ? key.want.weight : 1,
+          .version = key.changed_at};
+}
+
+KeyFacts StepGraph::Impl::Facts(std::string_view name, TimePoint now) {
+  Settle(now);
+  const KeyRecord* key = keys_.Find(name);
+  return FactsOf(key == nullptr ? KeyRecord() : *key);
+}
+
+Changes StepGraph::Impl::ChangedSince(std::uint64_t version, TimePoint now) {
+  Settle(now);
+  Changes changes;
+  for (const KeyIndex at : keys_.ChangedSince(version)) {
+    changes.keys.push_back(keys_.key(at).name);
+  }
+  changes.version = version_;
+  return changes;
+}
+
+std::vector<std::string> StepGraph::Impl::eviction_order(std::size_t most, TimePoint now) {
+  Settle(now);
+  std::vector<KeyIndex> all;
+  all.reserve(keys_.size());
+  keys_.EachKey([&](KeyIndex at) {
+    if (keys_.key(at).known) all.push_back(at);
+  });
+  const auto leaves = [this](KeyIndex at) { return LeavesBefore(keys_.key(at)); };
+  const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(most, all.size()));
+  std::ranges::partial_sort(all, end, {}, leaves);
+  std::vector<std::string> names;
+  for (auto at = all.begin(); at != end; ++at) names.push_back(keys_.key(*at).name);
+  return names;
+}
+
+std::vector<PrefetchCandidate> StepGraph::Impl::prefetch_candidates(const PrefetchQuery& query,
+                                                                    TimePoint now) {
+  Settle(now);
+  std::vector<KeyIndex> found;
+  keys_.EachKey([&](KeyIndex at) {
+    const Want& want = keys_.key(at).want;
+    if (!want.wanted() || want.p < query.p_min) return;
+    const bool next = want.steps >= 1 && std::cmp_less_equal(want.steps, query.lookahead);
+    if (next || want.start < query.within.count()) found.push_back(at);
+  });
+  const auto soonest = [this](KeyIndex at) {
+    const KeyRecord& key = keys_.key(at);
+    return std::tuple(key.want.rank, key.want.start, -key.want.p, key.depth,
+                      std::string_view(key.name));
+  };
+  const auto end = found.begin() + static_cast<std::ptrdiff_t>(std::min(query.most, found.size()));
+  std::ranges::partial_sort(found, end, {}, soonest);
+  std::vector<PrefetchCandidate> candidates;
+  for (auto at = found.begin(); at != end; ++at) {
+    const KeyFacts facts = FactsOf(keys_.key(*at));
+    candidates.push_back({keys_.key(*at).name, facts.steps, facts.eta_ms, facts.p, facts.conf});
+  }
+  return candidates;
+}
+
+// --- agents ---
+
+std::vector<std::string> StepGraph::Impl::AgentOrder(std::string_view client, TimePoint now) {
+  Settle(now);
+  std::vector<AgentIndex> agents = keys_.AgentsOf(client);
+  std::ranges::sort(agents, {}, [this](AgentIndex at) {
+    const AgentRecord& agent = keys_.agent(at);
+    return std::tuple(agent.want.wanted(), -std::int64_t{agent.want.rank}, agent.want.running,
+                      agent.want.p, -agent.want.start, std::string_view(agent.name));
+  });
+  std::vector<std::string> names;
+  names.reserve(agents.size());
+  for (const AgentIndex at : agents) names.push_back(keys_.agent(at).name);
+  return names;
+}
+
+std::optional<std::uint32_t> StepGraph::Impl::AgentSteps(std::string_view client,
+                                                         std::string_view agent, TimePoint now) {
+  Settle(now);
+  const std::optional<AgentIndex> at = keys_.FindAgent(client, agent);
+  if (!at) return std::nullopt;
+  return spillway::Steps(keys_.agent(*at).want.steps);
+}
+
+// --- explaining ---
+
+namespace {
+
+std::string InWords(const KeyExplanation& why) {
+  const KeyFacts& facts = why.facts;
+  if (facts.retired) return "retired: no live run wants it any more";
+  if (why.wants.empty()) {
+    return fmt::format("advised: in {:.0f} ms, p {:.2f}, conf {:.2f}", facts.eta_ms, facts.p,
+                       facts.conf);
+  }
+  const KeyWant& first = why.wants.front();
+  return fmt::format(
+      "{} step(s) of live runs want it; soonest: step '{}' of agent '{}' in run '{}' ({}), in {} "
+      "step(s), {:.0f} ms, p {:.2f}, conf {:.2f}",
+      why.wants.size() + why.wants_more, Printable(first.step.id), Printable(first.step.agent),
+      Printable(first.run), Name(first.step.state), first.step.steps.value_or(0), facts.eta_ms,
+      facts.p, facts.conf);
+}
+
+}  // namespace
+
+std::optional<KeyExplanation> StepGraph::Impl::Explain(std::string_view name, TimePoint now) {
+  constexpr std::size_t kWantsMax = 16;
+  Settle(now);
+  const KeyRecord* key = keys_.Find(name);
+  if (key == nullptr || !key->known) return std::nullopt;
+  KeyExplanation why;
+  why.facts = FactsOf(*key);
+  std::vector<std::pair<Want, StepRef>> wants;
+  for (const auto& [agent, count] : key->wanters) {
+    if (keys_.agent(agent).advice) why.advised = true;
+    for (const StepRef& step : keys_.agent(agent).steps) {
+      const Want want = Read(step);
+      if (want.wanted()) wants.emplace_back(want, step);
+    }
+  }
+  const std::size_t told = std::min(kWantsMax, wants.size());
+  std::ranges::partial_sort(
+      wants, wants.begin() + static_cast<std::ptrdiff_t>(told), {}, [](const auto& want) {
+        return std::tuple(want.first.rank, want.first.start, want.second.run, want.second.step);
+      });
+  for (std::size_t i = 0; i < told; ++i) {
+    const NamedRun& run = *runs_[wants[i].second.run];
+    why.wants.push_back({run.name, run.spec.client, FactsOf(run, wants[i].second.step)});
+  }
+  why.wants_more = wants.size() - told;
+  why.text = InWords(why);
+  return why;
+}
+
+StepGraphStats StepGraph::Impl::stats() const {
+  StepGraphStats stats = {.runs = names_.size(),
+                          .steps = steps_,
+                          .edges = edges_,
+                          .agents = keys_.agents(),
+                          .keys = keys_.size(),
+                          .mispredictions = mispredictions_,
+                          .runs_expired = expired_,
+                          .evaluations = evaluations_,
+                          .version = version_};
+  for (const RunSlot slot : quiet_) stats.evaluations += runs_[slot]->graph.evaluations();
+  return stats;
+}
+
+}  // namespace spillway

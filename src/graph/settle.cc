@@ -1,0 +1,87 @@
+// Carries changes on, in the order of the edges, as far as they make a difference.
+#include <algorithm>
+
+#include "graph/run_graph.h"
+
+namespace spillway {
+
+bool RunGraph::dirty() const {
+  return !touched_.empty() || shape_stale_ || shares_stale_ || !dirty_[kThis].empty() ||
+         !dirty_[kNext].empty() || estimates_seen_ != estimates_->version();
+}
+
+void RunGraph::MarkAll() {
+  for (std::uint32_t place = 0; place < order_.size(); ++place) {
+    dirty_[kThis].Insert(place);
+    dirty_[kNext].Insert(place);
+  }
+}
+
+void RunGraph::Unsettle() {
+  for (const Layer layer : {kThis, kNext}) {
+    std::ranges::fill(values_[layer], Value());
+  }
+  shape_stale_ = true;
+}
+
+void RunGraph::Settle(TimePoint now, std::vector<StepIndex>* changed) {
+  if (shape_stale_) Reshape();
+  if (estimates_seen_ != estimates_->version()) {
+    estimates_seen_ = estimates_->version();
+    shares_stale_ = true;
+    MarkAll();
+  }
+  if (shares_stale_) ReadShares();
+  if (now > as_of_) {
+    as_of_ = now;
+    for (const StepIndex at : running_) Mark(kThis, at);
+  }
+  changed->insert(changed->end(), touched_.begin(), touched_.end());
+  touched_.clear();
+  SettleLayer(kThis, changed);
+  SettleLayer(kNext, changed);
+}
+
+void RunGraph::SettleLayer(Layer layer, std::vector<StepIndex>* changed) {
+  std::uint32_t place = 0;
+  while (dirty_[layer].Pop(&place)) {
+    const std::uint32_t group = group_of_[place];
+    if (group == kNoIndex) {
+      const StepIndex at = order_[place];
+      Store(layer, at, Evaluate(layer, at), changed);
+      continue;
+    }
+    const auto [begin, end] = groups_[group];
+    SettleGroup(layer, {order_.data() + begin, order_.data() + end}, changed);
+    for (std::uint32_t member = begin; member < end; ++member) dirty_[layer].Erase(member);
+  }
+}
+
+void RunGraph::Store(Layer layer, StepIndex at, const Value& value,
+                     std::vector<StepIndex>* changed) {
+  if (values_[layer][at] == value) return;
+  values_[layer][at] = value;
+  changed->push_back(at);
+  MarkAfter(layer, at);
+}
+
+void RunGraph::MarkAfter(Layer layer, StepIndex at) {
+  const RunStep& step = steps_[at];
+  if (layer == kThis && step.looped && step.visits_max != 0) Mark(kNext, at);
+  for (EdgeIndex e = step.first_out; e != kNoIndex; e = edges_[e].next_out) {
+    const RunEdge& edge = edges_[e];
+    if (layer == kNext) {
+      if (edge.kind == EdgeKind::kForward && edge.inside) Mark(kNext, edge.to);
+    } else if (edge.kind == EdgeKind::kBack) {
+      Mark(kNext, edge.to);
+    } else {
+      Mark(kThis, edge.to);
+      if (!edge.inside && steps_[edge.to].has_entries) Mark(kNext, edge.to);
+    }
+  }
+  if (layer == kThis || entries_of_head_.empty()) return;
+  auto entry = std::ranges::lower_bound(entries_of_head_, at, {}, &Entry::key);
+  for (; entry != entries_of_head_.end() && entry->key == at; ++entry) Mark(kNext, entry->other);
+}
+
+}  // namespace spillway

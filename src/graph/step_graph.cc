@@ -1,0 +1,155 @@
+// StepGraph is Impl behind a mutex.
+#include "spillway/step_graph.h"
+
+#include "graph/document.h"
+#include "graph/step_graph_impl.h"
+
+namespace spillway {
+
+using Lock = std::lock_guard<std::mutex>;
+
+StepGraph::StepGraph(const StepGraphOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+StepGraph::~StepGraph() = default;
+
+Status StepGraph::BeginRun(std::string_view run, const RunSpec& spec, TimePoint now) {
+  const Lock lock(impl_->mutex);
+  return impl_->BeginRun(run, spec, now);
+}
+Status StepGraph::AddStep(std::string_view run, const StepSpec& step, TimePoint now) {
+  const Lock lock(impl_->mutex);
+  return impl_->AddStep(run, step, now);
+}
+Status StepGraph::AddEdge(std::string_view run, const EdgeSpec& edge, TimePoint now) {
+  const Lock lock(impl_->mutex);
+  return impl_->AddEdge(run, edge, now);
+}
+Status StepGraph::Bind(std::string_view run, std::string_view agent, std::string_view key,
+                       KeyKind kind, TimePoint now) {
+  const Lock lock(impl_->mutex);
+  return impl_->Bind(run, agent, key, kind, now);
+}
+Status StepGraph::Link(std::string_view key, std::string_view parent) {
+  const Lock lock(impl_->mutex);
+  return impl_->Link(key, parent);
+}
+
+Result<std::string> StepGraph::Load(std::string_view json, TimePoint now) {
+  const Result<GraphDocument> document = ParseGraphDocument(json);
+  if (!document) return document.error();
+  const Lock lock(impl_->mutex);
+  if (Status ok = impl_->Load(*document, now); !ok) return ok.error();
+  return document->run;
+}
+
+Status StepGraph::Start(std::string_view run, std::string_view step, TimePoint now) {
+  const Lock lock(impl_->mutex);
+  return impl_->Start(run, step, now);
+}
+Status StepGraph::Finish(std::string_view run, std::string_view step,
+                         const std::optional<std::vector<std::string>>& taken, TimePoint now) {
+  const Lock lock(impl_->mutex);
+  return impl_->Finish(run, step, taken, now);
+}
+Status StepGraph::Skip(std::string_view run, std::string_view step, TimePoint now) {
+  const Lock lock(impl_->mutex);
+  return impl_->Skip(run, step, now);
+}
+Status StepGraph::Fail(std::string_view run, std::string_view step, OnFail on_fail, TimePoint now) {
+  const Lock lock(impl_->mutex);
+  return impl_->Fail(run, step, on_fail, now);
+}
+Status StepGraph::Loop(std::string_view run, std::string_view from, std::string_view to,
+                       TimePoint now) {
+  const Lock lock(impl_->mutex);
+  return impl_->Loop(run, from, to, now);
+}
+Status StepGraph::EndRun(std::string_view run, RunState how, TimePoint now) {
+  const Lock lock(impl_->mutex);
+  return impl_->EndRun(run, how, now);
+}
+std::vector<std::string> StepGraph::Expire(TimePoint now) {
+  const Lock lock(impl_->mutex);
+  return impl_->Expire(now);
+}
+Status StepGraph::Advise(std::string_view key, Duration eta, double p, TimePoint now) {
+  const Lock lock(impl_->mutex);
+  return impl_->Advise(key, eta, p, now);
+}
+void StepGraph::Forget(std::string_view key) {
+  const Lock lock(impl_->mutex);
+  impl_->Forget(key);
+}
+
+Result<std::optional<std::uint32_t>> StepGraph::steps_to_execution(std::string_view run,
+                                                                   std::string_view step,
+                                                                   TimePoint now) const {
+  const Result<StepFacts> facts = Step(run, step, now);
+  if (!facts) return facts.error();
+  return facts->steps;
+}
+Result<StepFacts> StepGraph::Step(std::string_view run, std::string_view step,
+                                  TimePoint now) const {
+  const Lock lock(impl_->mutex);
+  return impl_->Step(run, step, now);
+}
+Result<std::vector<StepFacts>> StepGraph::Steps(std::string_view run, TimePoint now) const {
+  const Lock lock(impl_->mutex);
+  return impl_->Steps(run, now);
+}
+Result<std::vector<Finding>> StepGraph::Validate(std::string_view run) const {
+  const Lock lock(impl_->mutex);
+  return impl_->Validate(run);
+}
+std::optional<RunState> StepGraph::run_state(std::string_view run) const {
+  const Lock lock(impl_->mutex);
+  return impl_->run_state(run);
+}
+
+KeyFacts StepGraph::Facts(std::string_view key, TimePoint now) const {
+  const Lock lock(impl_->mutex);
+  return impl_->Facts(key, now);
+}
+Changes StepGraph::ChangedSince(std::uint64_t version, TimePoint now) const {
+  const Lock lock(impl_->mutex);
+  return impl_->ChangedSince(version, now);
+}
+std::uint64_t StepGraph::version() const {
+  const Lock lock(impl_->mutex);
+  return impl_->version();
+}
+std::vector<std::string> StepGraph::eviction_order(std::size_t most, TimePoint now) const {
+  const Lock lock(impl_->mutex);
+  return impl_->eviction_order(most, now);
+}
+std::vector<PrefetchCandidate> StepGraph::prefetch_candidates(const PrefetchQuery& query,
+                                                              TimePoint now) const {
+  const Lock lock(impl_->mutex);
+  return impl_->prefetch_candidates(query, now);
+}
+std::optional<KeyExplanation> StepGraph::Explain(std::string_view key, TimePoint now) const {
+  const Lock lock(impl_->mutex);
+  return impl_->Explain(key, now);
+}
+
+std::vector<std::string> StepGraph::get_eviction_priority_order(std::string_view client,
+                                                                TimePoint now) const {
+  const Lock lock(impl_->mutex);
+  return impl_->AgentOrder(client, now);
+}
+std::optional<std::uint32_t> StepGraph::compute_steps_to_execution(std::string_view client,
+                                                                   std::string_view agent,
+                                                                   TimePoint now) const {
+  const Lock lock(impl_->mutex);
+  return impl_->AgentSteps(client, agent, now);
+}
+
+bool StepGraph::attached() const {
+  const Lock lock(impl_->mutex);
+  return impl_->attached();
+}
+StepGraphStats StepGraph::stats() const {
+  const Lock lock(impl_->mutex);
+  return impl_->stats();
+}
+
+}  // namespace spillway
