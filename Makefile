@@ -7,6 +7,7 @@ FOR ?=
 SEEDS ?= 2000
 EVENTS ?= 20000
 N ?= 1000
+GRAPHS ?= 100000
 
 MAKEFLAGS += --no-print-directory
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
@@ -16,7 +17,7 @@ bootstrap = @tools/bootstrap.sh $(1)
 build     = @tools/build.sh $(1)
 check     = @python3 tools/check.py $(1)
 
-.PHONY: all run test bench lint san coverage sim kill-loop sweep ci-long install format clean help
+.PHONY: all run test bench lint san coverage sim kill-loop sweep graph-check ci-long install format clean help
 .DEFAULT_GOAL := all
 
 all: ## Build the program and the libraries (the default)
@@ -64,12 +65,18 @@ sweep: ## Each file call, chunk and allocation of a run fails, once and for good
 	$(call build,release sweep)
 	@build/release/tests/sweep
 
+graph-check: ## Random step graphs against a naive fixpoint: GRAPHS=100000
+	$(call bootstrap,test)
+	$(call build,release graph_check)
+	@build/release/tests/graph_check --graphs $(GRAPHS)
+
 ci-long: ## Everything: tests, all sanitizers, lint, coverage, long simulation, bench
 	$(call bootstrap,test)
 	$(call bootstrap,lint)
 	$(call check,release asan tsan stress headers install lint)
 	@$(MAKE) coverage
 	@$(MAKE) sim
+	@$(MAKE) graph-check
 	@$(MAKE) bench
 
 install: all ## Install under PREFIX=/usr/local
@@ -83,4 +90,4 @@ clean: ## Remove build/
 	@rm -rf build
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile

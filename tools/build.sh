@@ -14,7 +14,7 @@ dir=build/$preset
 want=()
 for target in "$@"; do
   case $target in
-    tests | unit_tests | spillway_sim | stress | kill_loop | sweep | *_test) want+=(SPILLWAY_TESTS) ;;
+    tests | unit_tests | spillway_sim | stress | kill_loop | sweep | graph_check | *_test) want+=(SPILLWAY_TESTS) ;;
     benches | bench_*) want+=(SPILLWAY_BENCH) ;;
   esac
 done
