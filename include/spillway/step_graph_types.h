@@ -60,8 +60,8 @@ struct RunSpec {
 };
 
 struct StepSpec {
-  std::string id;  // Unique in its run.
-  std::string agent;
+  std::string id;          // Unique in its run.
+  std::string agent = {};  // Empty: named as the step is.
   Join join = Join::kAll;
   std::uint32_t k = 0;                           // For kKOf: 1 or more.
   std::optional<double> est_ms = {};             // With the wait for its tools; empty: learnt.

@@ -166,7 +166,9 @@ std::vector<std::string> StepGraph::Impl::eviction_order(std::size_t most, TimeP
   std::vector<KeyIndex> all;
   all.reserve(keys_.size());
   keys_.EachKey([&](KeyIndex at) {
-    if (keys_.key(at).known) all.push_back(at);
+    if (!keys_.key(at).known) return;
+    keys_.Depth(at);
+    all.push_back(at);
   });
   const auto leaves = [this](KeyIndex at) { return LeavesBefore(keys_.key(at)); };
   const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(most, all.size()));
@@ -184,7 +186,9 @@ std::vector<PrefetchCandidate> StepGraph::Impl::prefetch_candidates(const Prefet
     const Want& want = keys_.key(at).want;
     if (!want.wanted() || want.p < query.p_min) return;
     const bool next = want.steps >= 1 && std::cmp_less_equal(want.steps, query.lookahead);
-    if (next || want.start < query.within.count()) found.push_back(at);
+    if (!next && want.start >= query.within.count()) return;
+    keys_.Depth(at);
+    found.push_back(at);
   });
   const auto soonest = [this](KeyIndex at) {
     const KeyRecord& key = keys_.key(at);

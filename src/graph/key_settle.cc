@@ -84,7 +84,7 @@ void KeyTable::Settle(const StepReader& reader, TimePoint now, std::uint64_t* ve
   SettleAgents(reader, now);
   const std::uint64_t next = *version + 1;
   for (const KeyIndex at : dirty_keys_) {
-    keys_[at].dirty = false;
+    keys_[at].dirty = keys_[at].walked = false;
     if (keys_[at].name.empty() || !SettleKey(at, now)) continue;
     *version = next;
     keys_[at].changed_at = next;

@@ -124,7 +124,11 @@ std::optional<KeyTable::Bound> KeyTable::Bind(AgentIndex agent, std::string_view
 void KeyTable::Activate(Binding* binding, bool active) {
   if (binding->active == active) return;
   binding->active = active;
-  AddWanter(binding->key, binding->agent, active ? 1 : -1);
+  if (active) {
+    AddWanter(binding->key, binding->agent);
+  } else {
+    RemoveWanter(binding->key, binding->agent);
+  }
   if (binding->kind == KeyKind::kVolatile)
     agents_[binding->agent].volatile_keys += active ? 1U : -1U;
 }
@@ -223,32 +227,43 @@ bool KeyTable::FreeIfUnused(KeyIndex at) {
   return true;
 }
 
-// `from` and all it continues are wanted by so many more (or fewer) bindings.
-void KeyTable::AddWanter(KeyIndex from, AgentIndex agent, std::int64_t count) {
-  const bool bound = !agents_[agent].advice;
+// Walks up until somebody wanted it already.
+void KeyTable::AddWanter(KeyIndex from, AgentIndex agent) {
   for (KeyIndex at = from; at != kNoIndex; at = keys_[at].parent) {
     KeyRecord& key = keys_[at];
     const auto place = std::ranges::lower_bound(key.wanters, agent, {}, &KeyRecord::Wanter::agent);
-    const bool there = place != key.wanters.end() && place->agent == agent;
-    const std::int64_t total = (there ? place->count : 0) + count;
-    assert(total >= 0);
-    if (total == 0) {
-      key.wanters.erase(place);
-    } else if (there) {
-      place->count = static_cast<std::uint32_t>(total);
-    } else {
-      key.wanters.insert(place, {agent, static_cast<std::uint32_t>(total)});
+    if (place != key.wanters.end() && place->agent == agent) {
+      ++place->count;
+      return;
     }
-    key.was_bound = key.was_bound || bound;
+    key.wanters.insert(place, {agent, 1});
+    key.was_bound = key.was_bound || !agents_[agent].advice;
+    DirtyKey(at);
   }
-  DirtyUpwards(from);
 }
 
-// Whoever is dirty has dirty ancestors, so the walk may stop there.
+void KeyTable::RemoveWanter(KeyIndex from, AgentIndex agent) {
+  for (KeyIndex at = from; at != kNoIndex; at = keys_[at].parent) {
+    KeyRecord& key = keys_[at];
+    const auto place = std::ranges::lower_bound(key.wanters, agent, {}, &KeyRecord::Wanter::agent);
+    assert(place != key.wanters.end() && place->agent == agent);
+    if (--place->count > 0) return;
+    key.wanters.erase(place);
+    DirtyKey(at);
+  }
+}
+
+void KeyTable::DirtyKey(KeyIndex at) {
+  if (keys_[at].dirty) return;
+  keys_[at].dirty = true;
+  dirty_keys_.push_back(at);
+}
+
+// Where one walk went, the next may stop.
 void KeyTable::DirtyUpwards(KeyIndex at) {
-  for (; at != kNoIndex && !keys_[at].dirty; at = keys_[at].parent) {
-    keys_[at].dirty = true;
-    dirty_keys_.push_back(at);
+  for (; at != kNoIndex && !keys_[at].walked; at = keys_[at].parent) {
+    DirtyKey(at);
+    keys_[at].walked = true;
   }
 }
 
@@ -268,19 +283,30 @@ KeyTable::LinkResult KeyTable::Link(std::string_view name, std::string_view pare
 }
 
 void KeyTable::MoveUnder(KeyIndex parent, KeyIndex child) {
-  const std::vector<KeyRecord::Wanter> wanters = keys_[child].wanters;
   const KeyIndex before = keys_[child].parent;
-  for (const auto& [agent, count] : wanters) {
-    if (before != kNoIndex) AddWanter(before, agent, -std::int64_t{count});
-    if (parent != kNoIndex) AddWanter(parent, agent, count);
+  for (const auto& [agent, count] : keys_[child].wanters) {
+    if (before != kNoIndex) RemoveWanter(before, agent);
+    if (parent != kNoIndex) AddWanter(parent, agent);
   }
   Orphan(child);
-  if (parent != kNoIndex) {
-    Adopt(parent, child);
-    if (keys_[child].dirty) DirtyUpwards(parent);
-  } else {
-    SetDepths(child);
+  if (parent != kNoIndex) Adopt(parent, child);
+  if (keys_[child].walked) DirtyUpwards(parent);
+  keys_[child].depth_as_of = 0;
+  if (keys_[child].first_child != kNoIndex) ++depths_as_of_;
+}
+
+std::uint32_t KeyTable::Depth(KeyIndex at) {
+  std::vector<KeyIndex> unknown;
+  KeyIndex up = at;
+  for (; up != kNoIndex && keys_[up].depth_as_of != depths_as_of_; up = keys_[up].parent) {
+    unknown.push_back(up);
   }
+  std::uint32_t depth = up == kNoIndex ? 0 : keys_[up].depth + 1;
+  for (; !unknown.empty(); unknown.pop_back(), ++depth) {
+    keys_[unknown.back()].depth = depth;
+    keys_[unknown.back()].depth_as_of = depths_as_of_;
+  }
+  return keys_[at].depth;
 }
 
 KeyTable::Memory KeyTable::Remember(std::string_view name) const {
@@ -310,7 +336,6 @@ void KeyTable::Adopt(KeyIndex parent, KeyIndex child) {
   key.next_sibling = keys_[parent].first_child;
   if (key.next_sibling != kNoIndex) keys_[key.next_sibling].prev_sibling = child;
   keys_[parent].first_child = child;
-  SetDepths(child);
 }
 
 void KeyTable::Orphan(KeyIndex child) {
@@ -320,18 +345,6 @@ void KeyTable::Orphan(KeyIndex child) {
   (key.prev_sibling != kNoIndex ? keys_[key.prev_sibling].next_sibling
                                 : keys_[key.parent].first_child) = key.next_sibling;
   key.parent = key.next_sibling = key.prev_sibling = kNoIndex;
-}
-
-void KeyTable::SetDepths(KeyIndex root) {
-  std::vector<KeyIndex> todo = {root};
-  while (!todo.empty()) {
-    KeyRecord& key = keys_[todo.back()];
-    todo.pop_back();
-    key.depth = key.parent == kNoIndex ? 0 : keys_[key.parent].depth + 1;
-    for (KeyIndex at = key.first_child; at != kNoIndex; at = keys_[at].next_sibling) {
-      todo.push_back(at);
-    }
-  }
 }
 
 // --- advice ---
@@ -345,7 +358,7 @@ bool KeyTable::Advise(std::string_view name, const Advice& advice) {
     agents_[speaker].advised_key = at;
     keys_[at].advised_by = speaker;
     ++advised_;
-    AddWanter(at, speaker, 1);
+    AddWanter(at, speaker);
   }
   const AgentIndex speaker = keys_[at].advised_by;
   agents_[speaker].advice = advice;
@@ -356,7 +369,7 @@ bool KeyTable::Advise(std::string_view name, const Advice& advice) {
 
 void KeyTable::DropAdvice(KeyIndex at) {
   const AgentIndex speaker = keys_[at].advised_by;
-  AddWanter(at, speaker, -1);
+  RemoveWanter(at, speaker);
   keys_[at].advised_by = kNoIndex;
   --advised_;
   DropAgentIfIdle(speaker);

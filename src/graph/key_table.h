@@ -4,8 +4,9 @@
 // every key, how soon it will be used, and keeps a list of keys in the order in
 // which that last changed.
 //
-//   1. A key's wanters are the agents bound to it or to a descendant, each with
-//      a count. So a parent is never wanted less than its children.
+//   1. A key's wanters are the agents bound to it or to a descendant. Each is
+//      counted once if bound to the key itself and once for each child it wants.
+//      So a parent is never wanted less than its children.
 //   2. A binding is held by the runs that named it; it ends with the last one.
 //   3. After Settle nothing is dirty: an agent's want is its steps' merged, a
 //      key's is its wanters' merged.
@@ -71,12 +72,14 @@ struct KeyRecord {
   KeyIndex first_child = kNoIndex;
   KeyIndex next_sibling = kNoIndex, prev_sibling = kNoIndex;
   KeyIndex newer = kNoIndex, older = kNoIndex;  // In the list of changes.
-  std::uint32_t depth = 0;
+  std::uint32_t depth = 0;                      // True while depth_as_of is the table's.
+  std::uint64_t depth_as_of = 0;
   AgentIndex advised_by = kNoIndex;
   std::vector<Wanter> wanters;  // Sorted by agent.
   bool was_bound = false;       // Some agent of a run wanted it, or still does.
   bool forgotten = false;       // Kept only for its children.
-  bool dirty = false;
+  bool dirty = false;           // Its wanters, or what one of them wants, changed;
+  bool walked = false;          // and that of all it continues is noted, too.
   Want want;
   bool known = false;
   bool retired = false;
@@ -133,6 +136,8 @@ class KeyTable {
   void Settle(const StepReader& reader, TimePoint now, std::uint64_t* version);
   const KeyRecord* Find(std::string_view key) const;
   std::vector<KeyIndex> ChangedSince(std::uint64_t version) const;
+  // How many it continues; until the next Link it stands in the record.
+  std::uint32_t Depth(KeyIndex at);
 
   const KeyRecord& key(KeyIndex at) const { return keys_[at]; }
   const AgentRecord& agent(AgentIndex at) const { return agents_[at]; }
@@ -162,12 +167,13 @@ class KeyTable {
   KeyIndex KeyFor(std::string_view name, KeyIndex kept = kNoIndex);
   void MakeRoom(KeyIndex kept);
   bool FreeIfUnused(KeyIndex at);
-  void AddWanter(KeyIndex from, AgentIndex agent, std::int64_t count);
+  void AddWanter(KeyIndex from, AgentIndex agent);
+  void RemoveWanter(KeyIndex from, AgentIndex agent);
+  void DirtyKey(KeyIndex at);
   void DirtyUpwards(KeyIndex at);
   void MoveUnder(KeyIndex parent, KeyIndex child);  // kNoIndex: under nobody.
   void Adopt(KeyIndex parent, KeyIndex child);
   void Orphan(KeyIndex child);
-  void SetDepths(KeyIndex root);
   void DropAdvice(KeyIndex at);
 
   void SettleAgents(const StepReader& reader, TimePoint now);
@@ -193,6 +199,7 @@ class KeyTable {
   KeyIndex newest_ = kNoIndex;
   KeyIndex oldest_ = kNoIndex;
   std::size_t advised_ = 0;
+  std::uint64_t depths_as_of_ = 1;  // Rises when more than a leaf was moved.
 };
 
 }  // namespace spillway

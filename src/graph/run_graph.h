@@ -158,6 +158,7 @@ class RunGraph {
   void Store(Layer layer, StepIndex at, const Value& value, std::vector<StepIndex>* changed);
   void MarkAfter(Layer layer, StepIndex at);
   void MarkAll();
+  void MarkEstimated();
   void Mark(Layer layer, StepIndex at) { dirty_[layer].Insert(steps_[at].place); }
 
   // evaluate.cc

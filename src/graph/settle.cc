@@ -17,6 +17,15 @@ void RunGraph::MarkAll() {
   }
 }
 
+// Whose duration was not given, and is what was learnt so far.
+void RunGraph::MarkEstimated() {
+  for (StepIndex at = 0; at < steps_.size(); ++at) {
+    if (steps_[at].est_ns >= 0) continue;
+    Mark(kThis, at);
+    Mark(kNext, at);
+  }
+}
+
 void RunGraph::Unsettle() {
   for (const Layer layer : {kThis, kNext}) {
     std::ranges::fill(values_[layer], Value());
@@ -29,7 +38,7 @@ void RunGraph::Settle(TimePoint now, std::vector<StepIndex>* changed) {
   if (estimates_seen_ != estimates_->version()) {
     estimates_seen_ = estimates_->version();
     shares_stale_ = true;
-    MarkAll();
+    MarkEstimated();
   }
   if (shares_stale_) ReadShares();
   if (now > as_of_) {

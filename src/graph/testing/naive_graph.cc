@@ -44,7 +44,8 @@ NaiveGraph::Matrix NaiveGraph::Reach() const {
 std::vector<int> NaiveGraph::Body(const Matrix& reach, const NaiveEdge& back) const {
   std::vector<int> body;
   for (std::size_t v = 0; v < steps.size(); ++v) {
-    if (reach[static_cast<std::size_t>(back.to)][v] && reach[v][static_cast<std::size_t>(back.from)]) {
+    if (reach[static_cast<std::size_t>(back.to)][v] &&
+        reach[v][static_cast<std::size_t>(back.from)]) {
       body.push_back(static_cast<int>(v));
     }
   }
@@ -225,7 +226,8 @@ NaiveGraph::Both NaiveGraph::Solve() const {
     }
     std::optional<Cell> by_edges = join(s.join, s.k, in);
     const std::optional<Cell> by_back = join(Join::kAny, 1, back);
-    if (!by_edges) by_edges = by_back;
+    if (!by_edges)
+      by_edges = by_back;
     else if (by_back) {
       if (by_back->start < by_edges->start ||
           (by_back->start == by_edges->start && by_back->conf > by_edges->conf)) {
@@ -316,8 +318,8 @@ void NaiveGraph::Start(int at) {
   const StepState state = StateIn(both, at);
   const bool spent = step.max_visits != 0 && step.visits >= step.max_visits;
   if (state != StepState::kReady || spent) {
-    const bool over = state == StepState::kDone || state == StepState::kSkipped ||
-                      state == StepState::kFailed;
+    const bool over =
+        state == StepState::kDone || state == StepState::kSkipped || state == StepState::kFailed;
     const NaiveEdge* taken = nullptr;
     for (const NaiveEdge& edge : edges) {
       if (!over || taken != nullptr || !edge.back || edge.to != at || edge.not_taken) continue;

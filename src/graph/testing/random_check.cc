@@ -75,8 +75,8 @@ class Life {
     if (Chance(0.5)) edge.choice = Chance(0.7) ? "c" : "d";
     naive_.edges.push_back(edge);
     Tell(graph_.AddEdge("r",
-                        {Id(edge.from), Id(edge.to), edge.back ? EdgeKind::kBack : EdgeKind::kForward,
-                         edge.prob, edge.choice},
+                        {Id(edge.from), Id(edge.to),
+                         edge.back ? EdgeKind::kBack : EdgeKind::kForward, edge.prob, edge.choice},
                         now()));
   }
 
@@ -116,7 +116,8 @@ class Life {
     for (int i = 0; i < static_cast<int>(answers.size()); ++i) {
       if (answers[static_cast<std::size_t>(i)].steps == 0) near.push_back(i);
     }
-    return near.empty() ? AnyStep() : near[static_cast<std::size_t>(Pick(static_cast<int>(near.size())))];
+    return near.empty() ? AnyStep()
+                        : near[static_cast<std::size_t>(Pick(static_cast<int>(near.size())))];
   }
 
   std::string Finish(int at) {

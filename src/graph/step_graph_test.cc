@@ -1,0 +1,598 @@
+#include "spillway/step_graph.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/testing/one_run.h"
+
+namespace spillway {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::At;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::kNever;
+using testing::OneRun;
+using ::testing::UnorderedElementsAre;
+using Names = std::vector<std::string>;
+
+#define EXPECT_REFUSED(said, why)                             \
+  do {                                                        \
+    const auto& answer = (said);                              \
+    EXPECT_FALSE(answer.has_value());                         \
+    if (!answer) {                                            \
+      EXPECT_EQ(answer.error().code, Code::kInvalidArgument); \
+      EXPECT_THAT(answer.error().message, HasSubstr(why));    \
+    }                                                         \
+  } while (false)
+
+// --- bad input ---
+
+TEST(StepGraphBadInput, IsRefusedByNameAndChangesNothing) {
+  OneRun r;
+  r.Chain("plan>code");
+  StepGraph& graph = r.graph();
+  const StepGraphStats before = graph.stats();
+  EXPECT_REFUSED(graph.Start("r", "plam", r.now),
+                 "no step 'plam' in run 'r'; did you mean 'plan'?");
+  EXPECT_REFUSED(graph.Start("q", "plan", r.now), "no run 'q'");
+  EXPECT_REFUSED(graph.AddStep("r", {"plan", "x"}, r.now), "'plan' is in run 'r' already");
+  EXPECT_REFUSED(graph.BeginRun("r", {}, r.now), "run 'r' is live already");
+  EXPECT_REFUSED(graph.AddEdge("r", {"plan", "nowhere"}, r.now), "no step 'nowhere'");
+  EXPECT_REFUSED(graph.AddEdge("r", {"plan", "code"}, r.now), "(forward) is in run 'r' already");
+  for (const double prob : {0.0, -0.5, 1.5, std::nan("")}) {
+    EXPECT_REFUSED(graph.AddEdge("r", {"code", "plan", EdgeKind::kBack, prob}, r.now), "prob is");
+  }
+  StepSpec step{"x", "x"};
+  EXPECT_REFUSED(graph.AddStep("r", {"", "x"}, r.now), "must have 1 to 1024");
+  step.max_visits = 0;
+  EXPECT_REFUSED(graph.AddStep("r", step, r.now), "max_visits is 0");
+  EXPECT_REFUSED(graph.AddStep("r", {"x", "x", Join::kKOf}, r.now), "k is 0");
+  EXPECT_REFUSED(graph.AddStep("r", {"x", "x", Join::kAll, 2}, r.now), "k is 2");
+  for (const double est : {-1.0, std::nan(""), 1e300}) {
+    StepSpec slow{"x", "x"};
+    slow.est_ms = est;
+    EXPECT_REFUSED(graph.AddStep("r", slow, r.now), "est_ms is");
+  }
+  EXPECT_REFUSED(graph.BeginRun("s", {"", "", 0}, r.now), "weight is 0");
+  EXPECT_REFUSED(graph.BeginRun("", {}, r.now), "a run's name");
+  EXPECT_REFUSED(graph.Bind("r", "plan", "", KeyKind::kFixed, r.now), "a key has 0 bytes");
+  EXPECT_REFUSED(graph.Bind("r", "", "k", KeyKind::kFixed, r.now), "an agent's name");
+  EXPECT_REFUSED(graph.Finish("r", "plan", Names{"plan"}, r.now),
+                 "no edge leads from 'plan' to 'plan'");
+  EXPECT_REFUSED(graph.Finish("r", "plan", Names{"coda"}, r.now), "did you mean 'code'?");
+  EXPECT_REFUSED(graph.Loop("r", "code", "plan", r.now),
+                 "no back edge leads from 'code' to 'plan'");
+  EXPECT_REFUSED(graph.EndRun("r", RunState::kLive, r.now), "a run ends as");
+  EXPECT_REFUSED(graph.Advise("k", seconds(1), 1.1, r.now), "p is 1.1");
+  EXPECT_REFUSED(graph.Advise("k", seconds(-1), 1, r.now), "eta");
+  EXPECT_REFUSED(graph.Link("k", "k"), "can't continue");
+  EXPECT_REFUSED(graph.steps_to_execution("r", "nope", r.now), "no step 'nope'");
+  const StepGraphStats after = graph.stats();
+  EXPECT_EQ(after.steps, before.steps);
+  EXPECT_EQ(after.edges, before.edges);
+  EXPECT_EQ(after.runs, before.runs);
+  EXPECT_EQ(after.agents, before.agents);
+  EXPECT_EQ(r.State("plan"), StepState::kReady);
+}
+
+TEST(StepGraphBadInput, WhatIsDoneCanNotFinishSkipOrFail) {
+  OneRun r;
+  r.Chain("a");
+  r.Do("a");
+  EXPECT_REFUSED(r.graph().Finish("r", "a", r.now), "done already");
+  EXPECT_REFUSED(r.graph().Skip("r", "a", r.now), "is done");
+  EXPECT_REFUSED(r.graph().Fail("r", "a", OnFail::kSkip, r.now), "is done");
+}
+
+TEST(StepGraphBadInput, BoundsAreNamed) {
+  StepGraphOptions options;
+  options.runs_max = 1;
+  options.steps_max = 2;
+  options.edges_max = 1;
+  options.keys_max = 1;
+  StepGraph graph(options);
+  const TimePoint now = At(0);
+  ASSERT_TRUE(graph.BeginRun("r", {}, now));
+  EXPECT_EQ(graph.BeginRun("s", {}, now).error().code, Code::kBusy);
+  ASSERT_TRUE(graph.AddStep("r", {"a"}, now));
+  ASSERT_TRUE(graph.AddStep("r", {"b"}, now));
+  EXPECT_EQ(graph.AddStep("r", {"c"}, now).error().code, Code::kBusy);
+  ASSERT_TRUE(graph.AddEdge("r", {"a", "b"}, now));
+  EXPECT_EQ(graph.AddEdge("r", {"b", "a"}, now).error().code, Code::kBusy);
+  ASSERT_TRUE(graph.Bind("r", "a", "k", KeyKind::kFixed, now));
+  EXPECT_EQ(graph.Bind("r", "a", "l", KeyKind::kFixed, now).error().code, Code::kBusy);
+  EXPECT_EQ(graph.Link("l", "k").error().code, Code::kBusy);
+  EXPECT_EQ(graph.Advise("l", seconds(1), 1, now).error().code, Code::kBusy);
+  ASSERT_TRUE(graph.EndRun("r", RunState::kFinished, now));
+  ASSERT_TRUE(graph.BeginRun("s", {}, now));
+  EXPECT_TRUE(graph.Bind("s", "a", "l", KeyKind::kFixed, now));  // In place of a retired one.
+  EXPECT_FALSE(graph.Facts("k", now).known);
+}
+
+TEST(StepGraphBadInput, ValidateReportsWhatIsProbablyNotMeant) {
+  OneRun r;
+  r.Add({"j", "j", Join::kKOf, 3});
+  r.Chain("a>j b>j a>b");
+  EXPECT_THAT(r.graph().Validate("r")->at(0).message, HasSubstr("no way leads to 'j'"));
+  const auto few = r.graph().Validate("r")->at(1);
+  EXPECT_EQ(few.what, Finding::What::kTooFewForK);
+  EXPECT_THAT(few.message, HasSubstr("waits for 3 of the steps before it, and there are 2"));
+
+  OneRun s;
+  s.Chain("a b c lone");
+  s.Edge({"a", "b", EdgeKind::kForward, 0.5, "which"});
+  s.Edge({"a", "c", EdgeKind::kForward, 0.4, "which"});
+  s.Back("lone", "a");
+  const auto found = *s.graph().Validate("r");
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].what, Finding::What::kChoiceSum);
+  EXPECT_THAT(found[0].message, HasSubstr("add up to 0.9"));
+  EXPECT_EQ(found[1].what, Finding::What::kClosesNoLoop);
+  EXPECT_EQ(found[1].steps, (Names{"lone", "a"}));
+  EXPECT_REFUSED(s.graph().Loop("r", "lone", "a", s.now), "closes no loop");
+}
+
+// --- runs ---
+
+TEST(StepGraphRuns, ARunThatNeverEndsExpires) {
+  StepGraphOptions options;
+  options.run_idle_max = seconds(100);
+  StepGraph graph(options);
+  OneRun idle("idle", {}, &graph);
+  OneRun busy("busy", {}, &graph);
+  for (OneRun* r : {&idle, &busy}) {
+    r->Chain("a>b");
+    r->Bind("b", r->run());
+    r->Start("a");
+  }
+  busy.now += seconds(90);
+  busy.Finish("a");
+  EXPECT_THAT(graph.Expire(At(200)), ElementsAre());
+  EXPECT_THAT(graph.Expire(At(200.5)), ElementsAre("idle"));
+  EXPECT_EQ(graph.run_state("idle"), RunState::kExpired);
+  EXPECT_EQ(graph.run_state("busy"), RunState::kLive);
+  EXPECT_TRUE(graph.Facts("busy", At(201)).steps);
+  EXPECT_EQ(graph.stats().runs_expired, 1U);
+  EXPECT_TRUE(graph.Facts("idle", At(201)).known);
+  EXPECT_REFUSED(graph.Start("idle", "b", At(201)), "has ended (expired)");
+  EXPECT_FALSE(graph.Facts("busy", At(1000)).steps);  // A question is enough.
+  EXPECT_EQ(graph.run_state("busy"), RunState::kExpired);
+  EXPECT_FALSE(graph.attached());
+}
+
+TEST(StepGraphRuns, ADeadlineEndsABusyRun) {
+  StepGraph graph;
+  RunSpec spec;
+  spec.deadline = seconds(10);
+  OneRun r("r", spec, &graph);  // At 100 s.
+  r.Chain("a");
+  EXPECT_THAT(graph.Expire(At(109.9)), ElementsAre());
+  EXPECT_THAT(graph.Expire(At(110)), ElementsAre("r"));
+}
+
+TEST(StepGraphRuns, EndedNamesMayBeginAgainAndRememberNothing) {
+  OneRun r;
+  r.Chain("a>b");
+  r.Do("a");
+  r.End(RunState::kCancelled);
+  EXPECT_EQ(r.graph().run_state("r"), RunState::kCancelled);
+  EXPECT_EQ(r.graph().stats().agents, 0U);
+  EXPECT_EQ(r.graph().stats().steps, 0U);
+  OneRun again("r", {}, &r.graph());
+  again.Chain("a>b");
+  EXPECT_EQ(again.State("a"), StepState::kReady);
+  EXPECT_EQ(again.Steps("b"), 1U);
+}
+
+TEST(StepGraphRuns, TimeThatFallsCountsAsTheLatest) {
+  OneRun r;
+  r.Chain("a>b");
+  r.Start("a");
+  const double before = r.Of("b").eta_ms;
+  r.now = At(1);
+  EXPECT_EQ(r.Of("b").eta_ms, before);
+}
+
+// --- states ---
+
+TEST(StepGraphStates, ChoicesNotTakenDieAndWithThemAllThatNeedsThem) {
+  OneRun r;
+  r.Chain("a b c d e b>d c>e");
+  r.Edge({"a", "b", EdgeKind::kForward, {}, "x"});
+  r.Edge({"a", "c", EdgeKind::kForward, {}, "x"});
+  r.Start("a");
+  EXPECT_DOUBLE_EQ(r.Of("b").p, 0.5);
+  EXPECT_DOUBLE_EQ(r.Of("d").p, 0.5);
+  r.Finish("a", {"b"});
+  EXPECT_EQ(r.State("b"), StepState::kReady);
+  EXPECT_DOUBLE_EQ(r.Of("b").p, 1);
+  EXPECT_EQ(r.State("c"), StepState::kSkipped);
+  EXPECT_EQ(r.State("e"), StepState::kSkipped);
+  EXPECT_EQ(r.Steps("d"), 1U);
+  r.Start("c");  // It was taken after all.
+  EXPECT_EQ(r.graph().stats().mispredictions, 1U);
+  EXPECT_EQ(r.Steps("e"), 1U);
+}
+
+TEST(StepGraphStates, FailureIsSkippedPoisonedOrTriedAgain) {
+  for (const OnFail on_fail : {OnFail::kSkip, OnFail::kPoison, OnFail::kRetry}) {
+    OneRun r;
+    r.Add({"any", "any", Join::kAny});
+    r.Chain("a>all b>all a>any b>any");
+    r.Start("a");
+    r.Fail("a", on_fail);
+    r.Start("b");
+    EXPECT_EQ(r.Steps("any"), 1U);
+    if (on_fail == OnFail::kSkip) {
+      EXPECT_EQ(r.State("a"), StepState::kFailed);
+      EXPECT_EQ(r.Steps("all"), 1U);
+    } else if (on_fail == OnFail::kPoison) {
+      EXPECT_EQ(r.Steps("all"), kNever);
+      EXPECT_EQ(r.State("all"), StepState::kPending);
+    } else {
+      EXPECT_EQ(r.State("a"), StepState::kReady);
+      EXPECT_EQ(r.Steps("all"), 1U);
+    }
+  }
+}
+
+TEST(StepGraphStates, RetryEndsWithTheVisits) {
+  OneRun r;
+  StepSpec a{"a", "a"};
+  a.max_visits = 2;
+  r.Add(a);
+  r.Start("a");
+  r.Fail("a", OnFail::kRetry);
+  EXPECT_EQ(r.State("a"), StepState::kReady);
+  r.Start("a");
+  r.Fail("a", OnFail::kRetry);
+  EXPECT_EQ(r.State("a"), StepState::kFailed);
+}
+
+TEST(StepGraphStates, StartingAHeadAnewTakesItsBackEdge) {
+  OneRun r;
+  r.Chain("h>b>end");
+  r.Back("b", "h");
+  r.Do("h");
+  r.Do("b");
+  EXPECT_EQ(r.Steps("h"), 0U);
+  r.Start("h");  // No Loop was said.
+  EXPECT_EQ(r.graph().stats().mispredictions, 0U);
+  EXPECT_EQ(r.State("b"), StepState::kPending);
+  EXPECT_EQ(r.Of("h").visits, 2U);
+  EXPECT_EQ(r.Steps("end"), 2U);
+}
+
+TEST(StepGraphStates, AnExitNotTakenIsOpenAgainInTheNextRound) {
+  OneRun r;
+  r.Chain("h>b end");
+  r.Edge({"b", "end", EdgeKind::kForward, {}, "x"});
+  r.Edge({"b", "h", EdgeKind::kBack, {}, "x"});
+  r.Do("h");
+  r.Start("b");
+  r.Finish("b", {"h"});
+  EXPECT_EQ(r.State("end"), StepState::kSkipped);
+  r.Loop("b", "h");
+  EXPECT_EQ(r.Steps("end"), 2U);
+  r.Do("h");
+  r.Start("b");
+  r.Finish("b", {"end"});
+  EXPECT_EQ(r.Steps("h"), kNever);
+  EXPECT_EQ(r.State("end"), StepState::kReady);
+}
+
+TEST(StepGraphStates, InnerLoopsComeBackWithTheOuterOne) {
+  OneRun r;
+  r.Chain("A>B>C>D E");
+  r.Edge({"D", "C", EdgeKind::kBack, {}, "in"});
+  r.Edge({"D", "E", EdgeKind::kForward, {}, "in"});
+  r.Back("E", "A");
+  r.Do("A");
+  r.Do("B");
+  r.Do("C");
+  r.Start("D");
+  EXPECT_EQ(r.Steps("C"), 1U);  // By the inner loop,
+  r.Finish("D", {"E"});
+  EXPECT_EQ(r.Steps("C"), 3U);  // or, when that is over, by the outer: E, A, B.
+  r.Start("E");
+  EXPECT_EQ(r.Steps("A"), 1U);
+  EXPECT_EQ(r.Steps("B"), 2U);
+  EXPECT_EQ(r.Steps("C"), 3U);
+}
+
+TEST(StepGraphStates, StepsWithSpentVisitsSitTheNextRoundOut) {
+  OneRun r;
+  StepSpec once{"once", "once"};
+  once.max_visits = 1;
+  r.Add(once);
+  r.Chain("h>once>z h>z");
+  r.Back("z", "h");
+  for (const char* step : {"h", "once"}) r.Do(step);
+  r.Start("z");
+  EXPECT_EQ(r.Steps("once"), kNever);
+  EXPECT_EQ(r.Steps("h"), 1U);
+  r.Finish("z");
+  r.Loop("z", "h");
+  EXPECT_EQ(r.State("once"), StepState::kSkipped);
+  EXPECT_EQ(r.Steps("z"), 1U);
+}
+
+// --- time and chance ---
+
+TEST(StepGraphTime, EtaAddsUpWhatRemains) {
+  OneRun r;
+  for (const auto& [id, ms] : {std::pair("a", 4000.0), {"b", 2000.0}, {"c", 1000.0}}) {
+    StepSpec step{id, id};
+    step.est_ms = ms;
+    r.Add(step);
+  }
+  r.Chain("a>b>c a>d c>d");
+  r.Start("a");
+  EXPECT_DOUBLE_EQ(r.Of("d").eta_ms, 7000);
+  r.now += seconds(3);
+  EXPECT_DOUBLE_EQ(r.Of("b").eta_ms, 1000);
+  EXPECT_DOUBLE_EQ(r.Of("d").eta_ms, 4000);
+  r.now += seconds(17);  // Overdue: a tenth of 20 s.
+  EXPECT_DOUBLE_EQ(r.Of("b").eta_ms, 2000);
+  EXPECT_DOUBLE_EQ(r.Of("b").conf, std::exp2(1 - 5.0));
+  r.Finish("a");
+  EXPECT_DOUBLE_EQ(r.Of("b").eta_ms, 0);
+  EXPECT_DOUBLE_EQ(r.Of("b").conf, 1);
+}
+
+TEST(StepGraphTime, DurationsAreLearntByAgentThenByRun) {
+  StepGraph graph;
+  OneRun r("r", {}, &graph);
+  r.Add({"a1", "worker"});
+  r.Add({"a2", "worker"});
+  r.Add({"b", "other"});
+  r.Chain("a1>a2>b>c");
+  EXPECT_DOUBLE_EQ(r.Of("a2").eta_ms, 10'000);  // Nothing known.
+  r.Start("a1");
+  r.now += seconds(3);
+  r.Finish("a1");
+  EXPECT_DOUBLE_EQ(r.Of("b").eta_ms, 3000);  // As the agent did before.
+  EXPECT_DOUBLE_EQ(r.Of("c").eta_ms, 6000);  // As the run's steps do.
+  OneRun other("other", {}, &graph);
+  other.now = r.now;
+  other.Add({"x", "worker"});
+  other.Chain("x>y");
+  EXPECT_DOUBLE_EQ(other.Of("y").eta_ms, 3000);
+  OneRun foreign("foreign", {"somebody else"}, &graph);
+  foreign.now = r.now;
+  foreign.Add({"x", "worker"});
+  foreign.Chain("x>y");
+  EXPECT_DOUBLE_EQ(foreign.Of("y").eta_ms, 10'000);
+}
+
+TEST(StepGraphTime, BranchesAreLearntAcrossRunsOfAWorkflow) {
+  StepGraph graph;
+  const auto run = [&](const std::string& name, const std::string& workflow) {
+    OneRun r(name, {"", workflow}, &graph);
+    r.Chain("a b c");
+    r.Edge({"a", "b", EdgeKind::kForward, {}, "x"});
+    r.Edge({"a", "c", EdgeKind::kForward, {}, "x"});
+    r.Start("a");
+    const double p = r.Of("b").p;
+    r.Finish("a", {"b"});
+    r.End();
+    return p;
+  };
+  EXPECT_DOUBLE_EQ(run("1", "w"), 1.0 / 2);
+  EXPECT_DOUBLE_EQ(run("2", "w"), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(run("3", "w"), 3.0 / 4);
+  EXPECT_DOUBLE_EQ(run("4", "v"), 1.0 / 2);  // Another workflow,
+  EXPECT_DOUBLE_EQ(run("5", ""), 1.0 / 2);   // and none at all.
+  EXPECT_DOUBLE_EQ(run("6", ""), 1.0 / 2);
+}
+
+TEST(StepGraphTime, LiveRunsSeeWhatOthersTeach) {
+  StepGraph graph;
+  OneRun waits("waits", {}, &graph);
+  waits.Add({"x", "worker"});
+  waits.Chain("x>y");
+  waits.Bind("y", "key");
+  EXPECT_DOUBLE_EQ(waits.Key("key").eta_ms, 10'000);
+  OneRun teaches("teaches", {}, &graph);
+  teaches.Add({"x", "worker"});
+  teaches.Start("x");
+  teaches.now += milliseconds(50);
+  teaches.Finish("x");
+  waits.now = teaches.now;
+  EXPECT_DOUBLE_EQ(waits.Key("key").eta_ms, 50);
+}
+
+// --- keys ---
+
+TEST(StepGraphKeys, VolatileKeysRetireWithTheirStep) {
+  OneRun r;
+  r.Chain("a>b");
+  r.Back("b", "a");
+  r.Bind("a", "fixed");
+  r.Bind("a", "history", KeyKind::kHistory);
+  r.Bind("a", "scratch", KeyKind::kVolatile);
+  r.Start("a");
+  EXPECT_TRUE(r.Key("scratch").running);
+  r.Finish("a");
+  EXPECT_TRUE(r.Key("scratch").retired);
+  EXPECT_EQ(r.Key("fixed").steps, 1U);
+  EXPECT_EQ(r.Key("history").steps, 1U);
+  EXPECT_EQ(r.Order().front(), "scratch");
+  r.Bind("a", "scratch", KeyKind::kVolatile);  // Made anew.
+  EXPECT_FALSE(r.Key("scratch").retired);
+}
+
+TEST(StepGraphKeys, VolatileKeysStayWhileTheAgentRunsElsewhere) {
+  OneRun r;
+  r.Add({"a1", "a"});
+  r.Add({"a2", "a"});
+  r.Bind("a", "scratch", KeyKind::kVolatile);
+  r.Start("a1");
+  r.Start("a2");
+  r.Finish("a1");
+  EXPECT_FALSE(r.Key("scratch").retired);
+  r.Skip("a2");
+  EXPECT_TRUE(r.Key("scratch").retired);
+}
+
+TEST(StepGraphKeys, BindingsOfAClientEndWithTheLastRunThatNamedThem) {
+  StepGraph graph;
+  OneRun one("one", {"c"}, &graph);
+  OneRun two("two", {"c"}, &graph);
+  for (OneRun* r : {&one, &two}) r->Chain("z>a");
+  one.Bind("a", "k");
+  one.Bind("a", "k");  // Said twice, held once.
+  two.Bind("a", "k");
+  one.End();
+  EXPECT_EQ(two.Key("k").steps, 1U);
+  two.End();
+  EXPECT_TRUE(two.Key("k").retired);
+}
+
+TEST(StepGraphKeys, DeepChainsAreWantedFromTheRootOn) {
+  OneRun r;
+  r.Chain("z>a");
+  constexpr int kDepth = 20'000;
+  for (int i = kDepth; i > 0; --i) {
+    ASSERT_TRUE(r.graph().Link(fmt::format("b{}", i), fmt::format("b{}", i - 1)));
+  }
+  r.Bind("a", fmt::format("b{}", kDepth));
+  EXPECT_EQ(r.Key("b0").steps, 1U);
+  EXPECT_EQ(r.graph().eviction_order(1, r.now), (Names{fmt::format("b{}", kDepth)}));
+  PrefetchQuery query;
+  query.most = 2;
+  EXPECT_EQ(r.graph().prefetch_candidates(query, r.now).at(0).key, "b0");
+  EXPECT_REFUSED(r.graph().Link("b0", fmt::format("b{}", kDepth)), "can't continue");
+}
+
+TEST(StepGraphKeys, MovingAKeyMovesItsWanters) {
+  OneRun r;
+  r.Chain("a>b");
+  r.Bind("b", "tail");
+  ASSERT_TRUE(r.graph().Link("tail", "old"));
+  ASSERT_TRUE(r.graph().Link("old", "root"));
+  EXPECT_EQ(r.Key("root").steps, 1U);
+  ASSERT_TRUE(r.graph().Link("tail", "new"));
+  EXPECT_TRUE(r.Key("old").retired);
+  EXPECT_TRUE(r.Key("root").retired);
+  EXPECT_EQ(r.Key("new").steps, 1U);
+}
+
+TEST(StepGraphKeys, ForgottenKeysAreUnknownUnlessWanted) {
+  OneRun r;
+  r.Chain("a>b");
+  r.Bind("b", "tail");
+  ASSERT_TRUE(r.graph().Link("tail", "root"));
+  r.graph().Forget("tail");
+  EXPECT_TRUE(r.Key("tail").known);
+  r.End();
+  EXPECT_TRUE(r.Key("root").retired);
+  r.graph().Forget("root");  // It has a child, and stays until that goes.
+  EXPECT_FALSE(r.Key("root").known);
+  EXPECT_TRUE(r.Key("tail").retired);
+  r.graph().Forget("tail");
+  EXPECT_EQ(r.graph().stats().keys, 0U);
+}
+
+TEST(StepGraphKeys, ChangesAreListedOnceAndOnlyWhenSomethingChanged) {
+  OneRun r;
+  r.Chain("a>b>c lone");
+  for (const char* agent : {"a", "b", "c", "lone"}) r.Bind(agent, agent);
+  StepGraph& graph = r.graph();
+  Changes changes = graph.ChangedSince(0, r.now);
+  EXPECT_THAT(changes.keys, UnorderedElementsAre("a", "b", "c", "lone"));
+  changes = graph.ChangedSince(changes.version, r.now);
+  EXPECT_THAT(changes.keys, ElementsAre());
+  ASSERT_TRUE(graph.Start("r", "a", r.now));
+  EXPECT_GT(graph.version(), changes.version);
+  changes = graph.ChangedSince(changes.version, r.now);
+  EXPECT_THAT(changes.keys, ElementsAre("a"));
+  EXPECT_EQ(r.Key("a").version, changes.version);
+  r.now += seconds(2);  // As foreseen: 8 s remain of 10.
+  EXPECT_THAT(graph.ChangedSince(changes.version, r.now).keys, ElementsAre());
+  EXPECT_DOUBLE_EQ(r.Key("b").eta_ms, 8000);
+  EXPECT_THAT(graph.ChangedSince(changes.version, r.now).keys, UnorderedElementsAre());
+  r.now += seconds(20);  // Overdue.
+  EXPECT_THAT(graph.ChangedSince(changes.version, r.now).keys, UnorderedElementsAre("a", "b", "c"));
+  changes = graph.ChangedSince(0, r.now);
+  ASSERT_TRUE(graph.Finish("r", "a", r.now));
+  EXPECT_THAT(graph.ChangedSince(changes.version, r.now).keys, UnorderedElementsAre("a", "b", "c"));
+}
+
+TEST(StepGraphKeys, AdviceWorksWithoutAGraphAndDecays) {
+  StepGraph graph;
+  ASSERT_TRUE(graph.Advise("k", seconds(20), 0.5, At(0)));
+  KeyFacts facts = graph.Facts("k", At(5));
+  EXPECT_TRUE(facts.known);
+  EXPECT_EQ(facts.steps, kNever);
+  EXPECT_DOUBLE_EQ(facts.eta_ms, 15'000);
+  EXPECT_DOUBLE_EQ(facts.p, 0.5);
+  EXPECT_EQ(graph.Explain("k", At(5))->advised, true);
+  facts = graph.Facts("k", At(60));
+  EXPECT_DOUBLE_EQ(facts.eta_ms, 0);
+  EXPECT_DOUBLE_EQ(facts.conf, 0.25);
+  facts = graph.Facts("k", At(200));  // Nobody believes it any more,
+  EXPECT_FALSE(facts.known);          // and that makes it no worse than others.
+  EXPECT_FALSE(facts.retired);
+  ASSERT_TRUE(graph.Advise("k", seconds(0), 0, At(201)));
+  EXPECT_TRUE(graph.Facts("k", At(201)).retired);
+  ASSERT_TRUE(graph.Advise("k", seconds(1), 1, At(202)));
+  EXPECT_FALSE(graph.Facts("k", At(202)).retired);
+}
+
+TEST(StepGraphKeys, AdviceReachesParentsAndYieldsToTheGraphThatComesSooner) {
+  OneRun r;
+  r.Chain("a>b");
+  r.Bind("b", "tail");
+  ASSERT_TRUE(r.graph().Link("tail", "root"));
+  ASSERT_TRUE(r.graph().Advise("tail", seconds(500), 0.1, r.now));
+  EXPECT_DOUBLE_EQ(r.Key("root").eta_ms, 10'000);
+  EXPECT_DOUBLE_EQ(r.Key("root").p, 1);
+  r.End();
+  EXPECT_DOUBLE_EQ(r.Key("root").eta_ms, 500'000);
+  EXPECT_FALSE(r.Key("root").retired);
+}
+
+TEST(StepGraphKeys, ExplainNamesTheStepsThatWantIt) {
+  OneRun r;
+  r.Chain("a>b>c");
+  r.Bind("b", "k");
+  r.Bind("c", "k");
+  r.Start("a");
+  const auto why = r.graph().Explain("k", r.now);
+  ASSERT_TRUE(why);
+  ASSERT_EQ(why->wants.size(), 2U);
+  EXPECT_EQ(why->wants[0].step.id, "b");
+  EXPECT_EQ(why->wants[1].step.id, "c");
+  EXPECT_THAT(why->text, HasSubstr("soonest: step 'b' of agent 'b' in run 'r' (pending), in 1"));
+  r.End();
+  EXPECT_THAT(r.graph().Explain("k", r.now)->text, HasSubstr("retired"));
+  EXPECT_FALSE(r.graph().Explain("unheard of", r.now));
+}
+
+TEST(StepGraphKeys, RunningSaysSinceWhen) {
+  OneRun r;
+  r.Add({"a1", "a"});
+  r.Add({"a2", "a"});
+  r.Bind("a", "k");
+  r.Start("a1");
+  const TimePoint first = r.now;
+  EXPECT_EQ(r.Key("k").running_since, first);
+  r.now += seconds(5);
+  r.Start("a2");
+  EXPECT_EQ(r.Key("k").running_since, r.now);
+  r.Finish("a2");
+  EXPECT_EQ(r.Key("k").running_since, first);
+  EXPECT_TRUE(r.Key("k").running);
+}
+
+}  // namespace
+}  // namespace spillway
