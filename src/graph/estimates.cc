@@ -41,10 +41,6 @@ Estimates::MeanIndex Estimates::MeanOf(std::string_view client, std::string_view
   return index;
 }
 
-void Estimates::Observe(MeanIndex index, Duration took) {
-  if (means_[index].Observe(took)) Publish();
-}
-
 Estimates::CountIndex Estimates::CountOf(std::string_view workflow, std::string_view from,
                                          std::string_view choice, std::string_view to, bool back) {
   if (workflow.empty() || choice.empty()) return kNone;

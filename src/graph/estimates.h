@@ -1,7 +1,7 @@
 // What runs teach: how long an agent's step takes, and which branch a workflow
 // takes how often. Means are published in steps of an eighth and shares when
 // they have moved by a 64th, so that a steady workflow makes nobody compute
-// anew; `version` rises with each publication. Bounded: beyond kNamesMax names
+// anew; `version` rises when shares are published. Bounded: beyond kNamesMax names
 // newcomers share one mean, and branches are no longer learnt.
 #pragma once
 
@@ -41,7 +41,8 @@ class Estimates {
 
   MeanIndex MeanOf(std::string_view client, std::string_view agent);
   const RunningMean& mean(MeanIndex index) const { return means_[index]; }
-  void Observe(MeanIndex index, Duration took);
+  // True: what is published has changed.
+  bool Observe(MeanIndex index, Duration took) { return means_[index].Observe(took); }
 
   // How often `from` went to `to` in that choice; kNone: not learnt.
   CountIndex CountOf(std::string_view workflow, std::string_view from, std::string_view choice,

@@ -163,6 +163,12 @@ Value RunGraph::JoinArrivals(Join join, std::size_t k) {
   const std::size_t count = arrivals_.size();
   const std::size_t need = join == Join::kAll ? count : join == Join::kAny ? 1 : k;
   if (count == 0 || count < need) return Value::Skipped();
+  if (count == 1) {
+    const Arrival& only = arrivals_[0];
+    if (only.steps == kNeverSteps) return Value::Never();
+    return {
+        .steps = only.steps + 1, .start = only.at, .p = std::min(1.0, only.p), .conf = only.conf};
+  }
   const auto nth = arrivals_.begin() + static_cast<std::ptrdiff_t>(need - 1);
   Value value;
   std::ranges::nth_element(arrivals_, nth, {}, &Arrival::steps);

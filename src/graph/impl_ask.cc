@@ -24,10 +24,13 @@ std::optional<std::uint32_t> Steps(std::int32_t steps) {
 // Least leaves first: those nobody wants, then the furthest, the least likely,
 // the latest. A parent is never wanted less than its children, so depth decides
 // only among equals.
-auto LeavesBefore(const KeyRecord& key) {
-  return std::tuple(key.want.wanted(), -std::int64_t{key.want.rank}, key.want.p, -key.want.start,
-                    -std::int64_t{key.depth}, std::string_view(key.name));
-}
+struct Leaving {
+  std::int64_t far = 0;  // Negative steps; those nobody wants are further than all.
+  double p = 0;
+  std::int64_t late = 0;
+  std::int64_t deep = 0;
+  KeyIndex key = 0;
+};
 
 }  // namespace
 
@@ -163,18 +166,26 @@ Changes StepGraph::Impl::ChangedSince(std::uint64_t version, TimePoint now) {
 
 std::vector<std::string> StepGraph::Impl::eviction_order(std::size_t most, TimePoint now) {
   Settle(now);
-  std::vector<KeyIndex> all;
+  std::vector<Leaving> all;
   all.reserve(keys_.size());
-  keys_.EachKey([&](KeyIndex at) {
-    if (!keys_.key(at).known) return;
-    keys_.Depth(at);
-    all.push_back(at);
-  });
-  const auto leaves = [this](KeyIndex at) { return LeavesBefore(keys_.key(at)); };
+  for (KeyIndex at = 0; at < keys_.places(); ++at) {
+    const KeyRecord& key = keys_.key(at);
+    if (!key.known) continue;
+    all.push_back({-std::int64_t{key.want.rank} - (key.want.wanted() ? 0 : 1), key.want.p,
+                   -key.want.start, -std::int64_t{keys_.Depth(at)}, at});
+  }
+  const auto before = [this](const Leaving& a, const Leaving& b) {
+    if (a.far != b.far) return a.far < b.far;
+    if (a.p != b.p) return a.p < b.p;
+    if (a.late != b.late) return a.late < b.late;
+    if (a.deep != b.deep) return a.deep < b.deep;
+    return keys_.key(a.key).name < keys_.key(b.key).name;
+  };
   const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(most, all.size()));
-  std::ranges::partial_sort(all, end, {}, leaves);
+  std::ranges::nth_element(all, end, before);
+  std::sort(all.begin(), end, before);
   std::vector<std::string> names;
-  for (auto at = all.begin(); at != end; ++at) names.push_back(keys_.key(*at).name);
+  for (auto each = all.begin(); each != end; ++each) names.push_back(keys_.key(each->key).name);
   return names;
 }
 
@@ -182,14 +193,14 @@ std::vector<PrefetchCandidate> StepGraph::Impl::prefetch_candidates(const Prefet
                                                                     TimePoint now) {
   Settle(now);
   std::vector<KeyIndex> found;
-  keys_.EachKey([&](KeyIndex at) {
+  for (KeyIndex at = 0; at < keys_.places(); ++at) {
     const Want& want = keys_.key(at).want;
-    if (!want.wanted() || want.p < query.p_min) return;
+    if (!keys_.key(at).known || !want.wanted() || want.p < query.p_min) continue;
     const bool next = want.steps >= 1 && std::cmp_less_equal(want.steps, query.lookahead);
-    if (!next && want.start >= query.within.count()) return;
+    if (!next && want.start >= query.within.count()) continue;
     keys_.Depth(at);
     found.push_back(at);
-  });
+  }
   const auto soonest = [this](KeyIndex at) {
     const KeyRecord& key = keys_.key(at);
     return std::tuple(key.want.rank, key.want.start, -key.want.p, key.depth,

@@ -353,7 +353,9 @@ Status StepGraph::Impl::Finish(std::string_view run, std::string_view step,
     return Bad(fmt::format("step '{}' is done already; Loop or Start begins its next visit",
                            Printable(step)));
   }
-  if (!graph.Finish(place->step, *edges, latest_)) ++mispredictions_;
+  const RunGraph::Finished finished = graph.Finish(place->step, *edges, latest_);
+  if (!finished.expected) ++mispredictions_;
+  if (finished.mean_moved) MeanMoved(graph.steps()[place->step].agent);
   StepOver(place->run, place->step);
   return {};
 }
@@ -379,6 +381,14 @@ Status StepGraph::Impl::Fail(std::string_view run, std::string_view step, OnFail
   place->run->graph.Fail(place->step, on_fail);
   StepOver(place->run, place->step);
   return {};
+}
+
+// All steps of that agent are expected to take another time than before.
+void StepGraph::Impl::MeanMoved(AgentIndex agent) {
+  for (const StepRef& ref : keys_.agent(agent).steps) {
+    runs_[ref.run]->graph.EstimateMoved(ref.step);
+    Changed(runs_[ref.run].get());
+  }
 }
 
 // What was of use to one step alone goes with it, unless the agent runs elsewhere.

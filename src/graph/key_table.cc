@@ -223,6 +223,7 @@ bool KeyTable::FreeIfUnused(KeyIndex at) {
   Unlist(at);
   key_names_.erase(key.name);
   key.name.clear();
+  key.known = false;
   free_keys_.push_back(at);
   return true;
 }
@@ -296,6 +297,7 @@ void KeyTable::MoveUnder(KeyIndex parent, KeyIndex child) {
 }
 
 std::uint32_t KeyTable::Depth(KeyIndex at) {
+  if (keys_[at].depth_as_of == depths_as_of_) return keys_[at].depth;
   std::vector<KeyIndex> unknown;
   KeyIndex up = at;
   for (; up != kNoIndex && keys_[up].depth_as_of != depths_as_of_; up = keys_[up].parent) {

@@ -143,10 +143,8 @@ class KeyTable {
   const AgentRecord& agent(AgentIndex at) const { return agents_[at]; }
   std::size_t size() const { return key_names_.size(); }
   std::size_t agents() const { return agents_.size() - free_agents_.size(); }
-  template <typename Each>
-  void EachKey(Each each) const {
-    for (KeyIndex at = newest_; at != kNoIndex; at = keys_[at].older) each(at);
-  }
+  // Keys have numbers below this; a number nobody has is not known.
+  KeyIndex places() const { return static_cast<KeyIndex>(keys_.size()); }
 
  private:
   struct Binding {

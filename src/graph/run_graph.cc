@@ -132,23 +132,25 @@ void RunGraph::AssumeDoneBefore(StepIndex at) {
   }
 }
 
-bool RunGraph::Finish(StepIndex at, const std::optional<std::vector<StepIndex>>& taken,
-                      TimePoint now) {
+RunGraph::Finished RunGraph::Finish(StepIndex at,
+                                    const std::optional<std::vector<StepIndex>>& taken,
+                                    TimePoint now) {
   RunStep& step = steps_[at];
   const StepState before = state(at);
-  const bool expected = before == StepState::kRunning || before == StepState::kReady;
-  if (!expected) AssumeDoneBefore(at);
+  Finished finished;
+  finished.expected = before == StepState::kRunning || before == StepState::kReady;
+  if (!finished.expected) AssumeDoneBefore(at);
   if (before == StepState::kRunning) {
     const Duration took = std::max(now - step.started_at, Duration::zero());
-    estimates_->Observe(step.mean, took);
-    if (mean_.Observe(took)) estimates_seen_ = ~std::uint64_t{0};
+    finished.mean_moved = estimates_->Observe(step.mean, took);
+    if (mean_.Observe(took)) RunMeanMoved();
   } else {
     ++step.visits;
   }
   step.released = false;
   SetState(at, StepState::kDone);
   TakeEdges(at, taken);
-  return expected;
+  return finished;
 }
 
 void RunGraph::TakeEdges(StepIndex at, const std::optional<std::vector<StepIndex>>& taken) {

@@ -82,8 +82,12 @@ class RunGraph {
   // --- what happens. All of these want a settled graph. ---
   // False: it was not ready (and has started all the same).
   bool Start(StepIndex at, TimePoint now);
-  // `taken`: for the exclusive edges out of it, empty means all. False: not ready.
-  bool Finish(StepIndex at, const std::optional<std::vector<StepIndex>>& taken, TimePoint now);
+  struct Finished {
+    bool expected = false;    // It was running or ready.
+    bool mean_moved = false;  // Its agent's mean is another: EstimateMoved, for all of them.
+  };
+  // `taken`: for the exclusive edges out of it, empty means all.
+  Finished Finish(StepIndex at, const std::optional<std::vector<StepIndex>>& taken, TimePoint now);
   void Skip(StepIndex at);
   void Fail(StepIndex at, OnFail on_fail);
   // False: the head had no visits left (and is visited all the same).
@@ -96,6 +100,7 @@ class RunGraph {
   // Forgets all that was computed, so that Settle starts from nothing.
   void Unsettle();
   bool dirty() const;
+  void EstimateMoved(StepIndex at);
 
   // Of a settled graph.
   StepState state(StepIndex at) const;
@@ -158,7 +163,7 @@ class RunGraph {
   void Store(Layer layer, StepIndex at, const Value& value, std::vector<StepIndex>* changed);
   void MarkAfter(Layer layer, StepIndex at);
   void MarkAll();
-  void MarkEstimated();
+  void RunMeanMoved();
   void Mark(Layer layer, StepIndex at) { dirty_[layer].Insert(steps_[at].place); }
 
   // evaluate.cc

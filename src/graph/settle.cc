@@ -17,12 +17,15 @@ void RunGraph::MarkAll() {
   }
 }
 
-// Whose duration was not given, and is what was learnt so far.
-void RunGraph::MarkEstimated() {
+void RunGraph::EstimateMoved(StepIndex at) {
+  if (steps_[at].est_ns >= 0) return;
+  Mark(kThis, at);
+  Mark(kNext, at);
+}
+
+void RunGraph::RunMeanMoved() {
   for (StepIndex at = 0; at < steps_.size(); ++at) {
-    if (steps_[at].est_ns >= 0) continue;
-    Mark(kThis, at);
-    Mark(kNext, at);
+    if (!estimates_->mean(steps_[at].mean).known()) EstimateMoved(at);
   }
 }
 
@@ -38,7 +41,6 @@ void RunGraph::Settle(TimePoint now, std::vector<StepIndex>* changed) {
   if (estimates_seen_ != estimates_->version()) {
     estimates_seen_ = estimates_->version();
     shares_stale_ = true;
-    MarkEstimated();
   }
   if (shares_stale_) ReadShares();
   if (now > as_of_) {

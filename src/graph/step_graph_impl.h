@@ -99,6 +99,7 @@ class StepGraph::Impl final : public StepReader {
   void Heard(NamedRun* run, TimePoint now);
   void Changed(NamedRun* run);
   void StepOver(NamedRun* run, StepIndex step);
+  void MeanMoved(AgentIndex agent);
   void Drop(RunSlot slot, RunState how);
 
   // Brings everything to `now`, and keys to at most a tick before.
