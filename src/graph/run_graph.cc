@@ -96,6 +96,7 @@ bool RunGraph::Start(StepIndex at, TimePoint now) {
   RunStep& step = steps_[at];
   ++step.visits;
   step.started_at = now;
+  ForgetChoices(at);
   SetState(at, StepState::kRunning);
   return expected;
 }
@@ -203,12 +204,14 @@ void RunGraph::Reset(StepIndex at, StepIndex head) {
   step.released = at == head;
   // One whose visits are used up sits this round out; the head was named, and runs.
   SetState(at, Spent(step) && at != head ? StepState::kSkipped : StepState::kPending);
-  for (EdgeIndex e = step.first_out; e != kNoIndex; e = edges_[e].next_out) {
-    RunEdge& edge = edges_[e];
-    if (!edge.not_taken) continue;
-    edge.not_taken = false;
-    Mark(kThis, edge.to);
-    Mark(kNext, edge.to);
+  ForgetChoices(at);
+}
+
+// Only a done step has edges that were not taken. It is so no longer, so its
+// value changes, and all after it are looked at again.
+void RunGraph::ForgetChoices(StepIndex at) {
+  for (EdgeIndex e = steps_[at].first_out; e != kNoIndex; e = edges_[e].next_out) {
+    edges_[e].not_taken = false;
   }
 }
 

@@ -145,6 +145,7 @@ class RunGraph {
   void CountTaken(StepIndex at, std::span<const StepIndex> taken);
   std::optional<EdgeIndex> TakenBackEdge(StepIndex head) const;
   void Reset(StepIndex at, StepIndex head);
+  void ForgetChoices(StepIndex at);
   void Touch(StepIndex at);
   void ReadShares();
 

@@ -325,6 +325,44 @@ TEST(StepGraphStates, StepsWithSpentVisitsSitTheNextRoundOut) {
   EXPECT_EQ(r.Steps("z"), 1U);
 }
 
+TEST(StepGraphStates, ASkippedStepKeepsItsVisitForTheNextRound) {
+  OneRun r;
+  StepSpec once{"v", "v"};
+  once.max_visits = 1;
+  r.Add(once);
+  r.Add({"z", "z", Join::kAny});
+  r.Chain("h>u>v>z h>z");
+  r.Back("z", "h");
+  r.Do("h");
+  r.Start("z");
+  EXPECT_EQ(r.Steps("v"), 1U);
+  r.Skip("u");
+  EXPECT_EQ(r.State("v"), StepState::kSkipped);
+  EXPECT_EQ(r.Steps("v"), 3U);  // z, h, u.
+}
+
+TEST(StepGraphStates, AStepStartedAnewHasItsChoicesBefore) {
+  OneRun r;
+  r.Chain("a b");
+  r.Edge({"a", "b", EdgeKind::kForward, {}, "x"});
+  r.Start("a");
+  r.Finish("a", std::vector<std::string>{});
+  EXPECT_EQ(r.State("b"), StepState::kSkipped);
+  r.Start("a");
+  EXPECT_EQ(r.Steps("b"), 1U);
+}
+
+TEST(StepGraphStates, EntriesFromOutsideALoopWaitForItToBeginAnew) {
+  OneRun r;
+  r.Add({"v", "v", Join::kAny});
+  r.Chain("out>v h>v>z");
+  r.Back("z", "h");
+  for (const char* step : {"out", "h", "v"}) r.Do(step);
+  EXPECT_EQ(r.Steps("z"), 0U);
+  EXPECT_EQ(r.Steps("h"), 1U);
+  EXPECT_EQ(r.Steps("v"), 1U);  // As soon as the loop begins: what is outside stays done.
+}
+
 // --- time and chance ---
 
 TEST(StepGraphTime, EtaAddsUpWhatRemains) {

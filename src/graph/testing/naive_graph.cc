@@ -337,6 +337,9 @@ void NaiveGraph::Start(int at) {
   ++step.visits;
   step.state = StepState::kRunning;
   step.started_ms = now_ms;
+  for (NaiveEdge& edge : edges) {
+    if (edge.from == at) edge.not_taken = false;
+  }
 }
 
 bool NaiveGraph::Finish(int at, const std::optional<std::vector<int>>& taken) {
