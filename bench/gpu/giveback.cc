@@ -100,6 +100,8 @@ class CacheSide {
       if (event.action == Action::kDestroy && event.reason != Reason::kErased &&
           event.reason != Reason::kReplaced) {
         ++destroyed_;
+        fmt::print("destroyed off {}: {} at {}\n", event.tier, Name(event.reason),
+                   Name(event.level));
       }
     };
     auto cache = Cache::Open(options);
@@ -170,12 +172,14 @@ class CacheSide {
     fmt::print(
         "{{\"total\":{},\"free\":{},\"held\":{},\"bytes\":{},\"backed\":{},\"others\":{},"
         "\"reserve\":{},\"level\":\"{}\",\"changes\":{},\"host_bytes\":{},\"host_held\":{},"
-        "\"disk_bytes\":{},\"entries\":{},\"destroyed\":{},\"moves\":{},\"read\":{},\"refused\":{}}"
+        "\"host_level\":\"{}\",\"disk_level\":\"{}\",\"disk_bytes\":{},\"entries\":{},"
+        "\"destroyed\":{},\"moves\":{},\"read\":{},\"refused\":{}}"
         "}\n",
         stats.device.total, stats.device.free, stats.device.held, stats.device.bytes,
         stats.device.backed, stats.device.others, stats.device.reserve, Name(stats.device.level),
-        stats.device.level_changes, stats.host.bytes, stats.host.held, stats.disk.bytes,
-        cache_->size(), destroyed_.load(), stats.moves.under_way, read_.load(), refused_.load());
+        stats.device.level_changes, stats.host.bytes, stats.host.held, Name(stats.host.level),
+        Name(stats.disk.level), stats.disk.bytes, cache_->size(), destroyed_.load(),
+        stats.moves.under_way, read_.load(), refused_.load());
   }
 
   // New contexts until `n` are there or, with 0, until the device is full.

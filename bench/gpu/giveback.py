@@ -14,6 +14,9 @@ env = dict(os.environ, SPILLWAY_RUN_DIR=run_dir,
            LD_LIBRARY_PATH=pack + "/lib:" + os.environ.get("LD_LIBRARY_PATH", ""))
 
 
+said = {}
+
+
 class Program:
     def __init__(self, *words):
         self.process = subprocess.Popen([pack + "/giveback", *words], env=env, text=True,
@@ -30,7 +33,9 @@ class Program:
                 raise SystemExit(f"the program ended: {self.process.wait()}")
             if line.startswith("{"):
                 return json.loads(line)
-            print("|", line, end="", flush=True)  # What it logs.
+            said[line] = said.get(line, 0) + 1  # What it logs.
+            if said[line] < 3:
+                print("|", line, end="", flush=True)
 
     def do(self, line):
         self.send(line)
@@ -138,7 +143,7 @@ def share(seconds):
     # RAM and disk together hold more than all contexts: none has to be destroyed.
     folder = tempfile.TemporaryDirectory(prefix="spillway-disk-", dir=os.environ.get("DISK_DIR"))
     neighbour = Program("neighbour")
-    cache = Program("cache", "--host", "98GiB", "--disk", folder.name, "--disk-bytes", "56GiB")
+    cache = Program("cache", "--host", "98GiB", "--disk", folder.name, "--disk-bytes", "43GiB")
     cache.do("fill 500")
     say("backed", **cache.do("backed 75"))
     say("stats", **cache.do("stats"))
@@ -174,6 +179,7 @@ def share(seconds):
         say("share", others=part, share=p(shares, .5), least=min(shares, default=0),
             level=s["level"], changes=s["changes"] - before, refused_steps=failed,
             read=s["read"] - start["read"], refused_reads=s["refused"] - start["refused"],
+            host=s["host_level"], disk=s["disk_level"],
             reserve_gib=round(s["reserve"] / GIB, 1), destroyed=s["destroyed"],
             idle_gib=round((s["total"] - s["others"] - s["reserve"]) / GIB, 1))
     neighbour.do("free")

@@ -31,6 +31,7 @@ class Gauge {
     unknown_ = true;
     others_at_.reset();
     taken_lately_ = 0;
+    high_ = 0;
   }
   void Reset() { *this = Gauge(); }
 
@@ -66,8 +67,12 @@ class Gauge {
   void SeeOthers(double others, Bytes total, TimePoint now) {
     if (others_at_ && total == total_ && now > *others_at_) {
       const double passed = std::chrono::duration<double>(now - *others_at_).count();
-      taken_lately_ *= std::exp2(-passed / kHalfLifeSeconds);
-      taken_lately_ += std::max(0.0, others - others_);
+      const double left = std::exp2(-passed / kHalfLifeSeconds);
+      high_ = others_ + (high_ - others_) * left;
+      taken_lately_ = taken_lately_ * left + std::max(0.0, others - high_);
+      high_ = std::max(high_, others);
+    } else {
+      high_ = others;
     }
     others_ = others;
     others_at_ = now;
@@ -77,6 +82,9 @@ class Gauge {
   double others_ = 0;                   // Bytes that are not ours, by the last sample.
   std::optional<TimePoint> others_at_;  // Empty: there is none to compare with.
   double taken_lately_ = 0;             // Of them, fading; what they return changes nothing.
+  // The most they had lately, fading towards what they have: what wavers below it,
+  // as where our own comings and goings blur the account, was not taken.
+  double high_ = 0;
   Bytes total_ = 0;
   Bytes ours_at_sample_ = 0;
   bool unknown_ = false;
