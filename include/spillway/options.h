@@ -50,6 +50,10 @@ struct Options {
   // own user, root, and the members of this group, if one is named.
   bool ask = true;
   std::string ask_group;
+  // Whether a GPU's memory is zeroed before it goes back to the driver: "always",
+  // "never", or "auto": where `spillway selftest` has found that the driver hands
+  // out what others left there.
+  std::string zero_before_release = "auto";
 
   // --- what lies below the device ---
   // Bytes of the host tier: RAM that takes what leaves the device. Empty: no

@@ -116,6 +116,8 @@ struct Stats {
   std::array<Bytes, kReasons> left_bytes_by_reason{};
   std::array<std::uint64_t, kActions> left_by_action{};
   TierStats device;
+  // A GPU's memory is had by slabs: returning it waits for kernels.
+  bool device_slabs = false;
   TierStats host;
   TierStats disk;
   MoveStats moves;

@@ -103,11 +103,10 @@ void Batch::BeginGet(Item* item) {
   operation->lease.Release();
   operation->bytes = 0;
   const std::optional<Place> where = WhereOf(operation->get);
-  if (where == Place::kDevice && !core_->on_gpu()) {
-    return Finish(item, Error{Code::kNotResident,
-                              fmt::format("get '{}': the tier is on the cpu device; there is no "
-                                          "GPU address",
-                                          Printable(operation->key))});
+  if (where == Place::kDevice && !core_->why_no_address().empty()) {
+    return Finish(item,
+                  Error{Code::kNotResident, fmt::format("get '{}': {}", Printable(operation->key),
+                                                        core_->why_no_address())});
   }
   if (core_->Find(operation->key, where, &operation->lease) != Core::Found::kBelow) {
     return FinishGet(item);

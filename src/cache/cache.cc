@@ -108,8 +108,9 @@ Status Cache::Set(std::string_view key, const Source& source, const SetOptions& 
 }
 
 Result<std::optional<Lease>> Cache::Get(std::string_view key, const GetOptions& options) {
-  if (options.where == Place::kDevice && !core_->on_gpu()) {
-    return Error{Code::kNotResident, "get: the tier is on the cpu device; there is no GPU address"};
+  if (options.where == Place::kDevice && !core_->why_no_address().empty() &&
+      (!core_->on_gpu() || options.into.fragments().empty())) {
+    return Error{Code::kNotResident, fmt::format("get: {}", core_->why_no_address())};
   }
   try {
     Lease lease;

@@ -540,6 +540,7 @@ Stats Core::stats() {
     sense->CountInto(&source);
   }
   if (giver_ != nullptr) giver_->CountInto(&stats.ask);
+  stats.device_slabs = device_ != nullptr && !device_->has_addresses();
   // Hits are not counted when they happen: they stand in the lease words.
   const Store& store = engine_->store();
   stats.hits = store.departed_hits();

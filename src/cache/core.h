@@ -89,6 +89,15 @@ class Core : public std::enable_shared_from_this<Core> {
   void NoHit(std::string_view key, Found found, Result<std::optional<Lease>>* got);
   // Whether the device's memory is its own: only it can read and write it.
   bool on_gpu() const { return on_gpu_; }
+  // Empty: a lease on a device address can be had. Else why not.
+  std::string_view why_no_address() const {
+    if (!on_gpu_) return "the tier is on the cpu device; there is no GPU address";
+    if (!device_->has_addresses()) {
+      return "this GPU's memory is had by slabs, whose addresses are not lent; name fragments to "
+             "copy into";
+    }
+    return {};
+  }
   // From anywhere into `sink`, by way of `lease`.
   Status CopyOut(std::string_view key, const Lease& lease, const Sink& sink) const;
   // The same; where the device is lost under it, by way of another copy. `lease`

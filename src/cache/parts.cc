@@ -13,6 +13,8 @@
 #include "device/cpu/card_source.h"
 #include "device/cpu/cpu_device.h"
 #include "device/gpu/gpu_device.h"
+#include "device/gpu/gpu_list.h"
+#include "device/gpu/gpu_record.h"
 #include "device/host/host_pool.h"
 #include "monitor/bounded_read.h"
 #include "monitor/source/kind.h"
@@ -132,28 +134,30 @@ Status OpenDisk(const Options& options, const Seams& seams, Core::Parts* parts) 
   return {};
 }
 
-// "cuda", "cuda:0", "hip:GPU-..."; empty: it names no GPU.
-struct GpuName {
-  GpuKind kind = GpuKind::kCuda;
-  std::string which;
-};
-std::optional<GpuName> ParseGpu(std::string_view device) {
-  for (const GpuKind kind : {GpuKind::kCuda, GpuKind::kHip}) {
-    if (device == Name(kind)) return GpuName{kind, {}};
-    if (device.starts_with(Name(kind)) && device.size() > Name(kind).size() + 1 &&
-        device[Name(kind).size()] == ':') {
-      return GpuName{kind, std::string(device.substr(Name(kind).size() + 1))};
+// What is known of its driver decides, unless the settings do.
+void DecideZeroing(const std::string& setting, const Machine& machine, GpuDevice* gpu) {
+  bool zero = setting == "always";
+  if (setting == "auto") {
+    const std::string version = VersionText(gpu->driver(), machine.proc, machine.sys);
+    const std::optional<GpuRecord> record =
+        ReadGpuRecord(std::string(gpu->id()), std::string(Name(gpu->driver().kind)), version);
+    zero = record && record->stale();
+    if (zero) {
+      LogInfo(
+          "{}: memory is zeroed before it goes back: driver {} was found to hand out what "
+          "others left there ({})",
+          gpu->name(), version, record->when);
     }
   }
-  return std::nullopt;
+  gpu->set_zero_before_release(zero);
 }
 
-Result<std::shared_ptr<Device>> OpenGpu(const GpuName& name, std::optional<Bytes> capacity) {
+Result<std::shared_ptr<Device>> OpenGpu(const GpuName& name, const Options& cache_options) {
   const Machine machine = Machine::FromEnvironment();
   GpuDeviceOptions options;
   options.kind = name.kind;
   options.which = name.which;
-  options.capacity = capacity;
+  options.capacity = cache_options.capacity;
   options.libraries = name.kind == GpuKind::kCuda ? machine.cuda : machine.hip;
   auto opened = RunBounded(kOpenWithin, [options] { return GpuDevice::Open(options); });
   if (!opened) {
@@ -166,6 +170,7 @@ Result<std::shared_ptr<Device>> OpenGpu(const GpuName& name, std::optional<Bytes
     error.message = fmt::format("device: {}; without a GPU, \"cpu\" is right", error.message);
     return error;
   }
+  DecideZeroing(cache_options.zero_before_release, machine, (*opened)->get());
   return std::shared_ptr<Device>(std::move(**opened));
 }
 
@@ -203,7 +208,7 @@ std::int64_t UnixOffset(const Options& options) {
 }  // namespace
 
 Status CheckOptions(const Options& options) {
-  const std::optional<GpuName> gpu = ParseGpu(options.device);
+  const std::optional<GpuName> gpu = ParseGpuName(options.device);
   if (options.device != "cpu" && !gpu) {
     return Bad(
         fmt::format("device: '{}' is not known; known: cpu, cuda, cuda:N, hip, hip:N, with "
@@ -216,6 +221,11 @@ Status CheckOptions(const Options& options) {
   }
   if (gpu && options.unlimited) {
     return Bad("unlimited: a GPU has the memory it has; leave it out");
+  }
+  if (options.zero_before_release != "auto" && options.zero_before_release != "always" &&
+      options.zero_before_release != "never") {
+    return Bad(fmt::format("zero_before_release: '{}' is not known; known: auto, always, never",
+                           options.zero_before_release));
   }
   if (!options.log.empty() && !LogLevelNamed(options.log)) {
     return Bad(
@@ -311,10 +321,10 @@ Result<Core::Parts> OpenParts(const Options& given, const Seams& seams) {
   if (Status ok = CheckOptions(given); !ok) return ok.error();
   Options options = given;
   if (const auto least = LogLevelNamed(options.log)) SetLogLevel(*least);
-  const std::optional<GpuName> gpu = ParseGpu(options.device);
+  const std::optional<GpuName> gpu = ParseGpuName(options.device);
   // What leaves a GPU goes to the host, whatever lies below that.
   if (gpu && !options.host_capacity) options.host_capacity = DefaultHostCapacity();
-  auto device = gpu ? OpenGpu(*gpu, options.capacity) : OpenCard(options);
+  auto device = gpu ? OpenGpu(*gpu, options) : OpenCard(options);
   if (!device) return device.error();
 
   Core::Parts parts;

@@ -194,6 +194,12 @@ constexpr std::array kSettings = {
         "ask_group",
         "Who may ask besides our own user and root: the members of this group. Empty: nobody.",
         "0.1"),
+    Row<kWord, [](auto& o) -> auto& { return o.zero_before_release; }>(
+        "zero_before_release",
+        "On a GPU: whether memory is zeroed before it goes back to the driver. `always`, `never`, "
+        "or `auto`: where `spillway selftest` has found that this driver hands out what others "
+        "left in it.",
+        "0.1"),
     Row<kSize, [](auto& o) -> auto& { return o.host_capacity; }>(
         "host_capacity",
         "Bytes of the host tier: RAM that takes what leaves the device. None: no such tier; on a "

@@ -31,6 +31,9 @@ class Device {
   virtual bool shared() const = 0;
   // Whether its memory can be read and written like any other of this process.
   virtual bool host_readable() const { return true; }
+  // Whether an address in a range of it means something to its driver, so that it
+  // can be lent.
+  virtual bool has_addresses() const { return true; }
   // By what others know it, too: the UUID of a GPU, the name of a card; empty:
   // it is nobody else's.
   virtual std::string_view id() const { return {}; }

@@ -1,20 +1,19 @@
 #include "device/gpu/gpu_device.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cassert>
-#include <cctype>
-#include <charconv>
+#include <cerrno>
 #include <cstring>
 #include <mutex>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/log.h"
 #include "base/parse.h"
-#include "device/host_copy.h"
 
 namespace spillway {
 
@@ -23,6 +22,8 @@ namespace {
 constexpr Bytes kChunkMax = 64 * kMiB;
 constexpr Bytes kChunksInTier = 1024;
 constexpr Bytes kStagesInCard = 256;
+constexpr Bytes kSlabGranule = 2 * kMiB;
+constexpr int kTrials = 3;
 // A driver that says "not ready" is asked again: others are queueing work.
 constexpr int kAccessTries = 64;
 // In the place of a chunk's handle: the driver did not take it back.
@@ -30,20 +31,19 @@ constexpr GpuHandle kStuck = ~GpuHandle{0};
 
 GpuAddress AddressOf(const void* at) { return reinterpret_cast<GpuAddress>(at); }
 
-std::string UuidText(const std::array<unsigned char, 16>& bytes) {
-  std::string text = "GPU-";
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += fmt::format("{:02x}", bytes[i]);
+// Addresses of this process that nobody can follow, for chunks that have others.
+Result<GpuAddress> TakeNames(Bytes bytes, Bytes align) {
+  void* const all =
+      ::mmap(nullptr, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (all == MAP_FAILED) {
+    return Error{Code::kNoMemory, fmt::format("setting addresses aside: {}", std::strerror(errno))};
   }
-  return text;
-}
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
+  const GpuAddress from = AddressOf(all);
+  const GpuAddress at = (from + align - 1) / align * align;
+  auto* const first = static_cast<std::byte*>(all);
+  if (at > from) ::munmap(first, at - from);
+  ::munmap(first + (at - from) + bytes, align - (at - from));
+  return at;
 }
 
 }  // namespace
@@ -53,55 +53,12 @@ Result<std::unique_ptr<GpuDevice>> GpuDevice::Open(const GpuDeviceOptions& optio
   auto driver = GpuDriver::Load(options.kind, options.libraries);
   if (!driver) return driver.error();
   device->driver_ = std::move(*driver);
-  if (Status found = device->Find(); !found) return found.error();
+  Result<GpuFacts> found = FindGpu(*device->driver_, options.which);
+  if (!found) return found.error();
+  device->device_ = found->device;
+  device->facts_ = std::move(*found);
   if (Status ready = device->Prepare(); !ready) return ready.error();
   return device;
-}
-
-Status GpuDevice::Find() {
-  int count = 0;
-  if (const int code = driver_->device_count(&count); code != 0) {
-    return driver_->Failed("counting devices", code);
-  }
-  std::optional<int> number;
-  int parsed = 0;
-  const std::string& which = options_.which;
-  const auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), parsed);
-  if (which.empty()) {
-    number = 0;
-  } else if (error == std::errc() && end == which.data() + which.size()) {
-    number = parsed;
-  }
-  std::vector<std::string> seen;
-  for (int ordinal = 0; ordinal < count; ++ordinal) {
-    int device = 0;
-    std::array<unsigned char, 16> uuid{};
-    std::array<char, 32> pci{};
-    std::array<char, 128> model{};
-    if (driver_->device_get(&device, ordinal) != 0) continue;
-    if (driver_->uuid(uuid.data(), device) != 0) continue;
-    driver_->pci_bus_id(pci.data(), static_cast<int>(pci.size()), device);
-    driver_->device_name(model.data(), static_cast<int>(model.size()), device);
-    pci.back() = model.back() = '\0';
-    const std::string text = UuidText(uuid);
-    seen.push_back(fmt::format("{} ({})", ordinal, text));
-    const bool it =
-        number ? *number == ordinal
-               : text.starts_with(Lower(which)) || "gpu-" + Lower(which) == Lower(text) ||
-                     Lower(text).starts_with(Lower(which)) || Lower(pci.data()) == Lower(which);
-    if (!it) continue;
-    device_ = device;
-    uuid_ = text;
-    pci_ = pci.data();
-    model_ = model.data();
-    name_ = fmt::format("{}:{}", Name(options_.kind), ordinal);
-    return {};
-  }
-  if (seen.empty()) {
-    return Error{Code::kUnavailable, fmt::format("{} knows no device", driver_->library)};
-  }
-  return Error{Code::kUnavailable, fmt::format("{} has no device '{}'; it has {}", driver_->library,
-                                               which, fmt::join(seen, ", "))};
 }
 
 GpuMemoryKind GpuDevice::Kind() const {
@@ -124,11 +81,19 @@ Status GpuDevice::Prepare() {
   if (const int code = driver_->memory_info(&free, &total); code != 0) {
     return driver_->Failed("asking for its memory", code);
   }
-  std::size_t granule = 0;
+  std::size_t granule = kSlabGranule;
   const GpuMemoryKind kind = Kind();
-  if (const int code = driver_->granularity(&granule, &kind, 0); code != 0 || granule == 0) {
-    return driver_->Failed("virtual memory management", code);
+  if (driver_->has_vmm()) {
+    const int code = driver_->granularity(&granule, &kind, 0);
+    if ((code != 0 || granule == 0) && driver_->kind == GpuKind::kCuda) {
+      return driver_->Failed("virtual memory management", code);
+    }
+    if (code != 0 || granule == 0) {
+      granule = kSlabGranule;
+      why_slabs_ = driver_->Failed("virtual memory management", code).message;
+    }
   }
+  granule_ = granule;
   // Large ones are returned faster, small ones come free sooner.
   const Bytes share = std::bit_floor(options_.capacity.value_or(total) / kChunksInTier);
   chunk_bytes_ = options_.chunk_bytes.value_or(
@@ -137,14 +102,51 @@ Status GpuDevice::Prepare() {
     return Error{Code::kInvalidArgument,
                  fmt::format("chunks of {} bytes do not fit {}: a power of two is needed that is a "
                              "multiple of {}",
-                             chunk_bytes_, name_, FormatBytes(granule))};
+                             chunk_bytes_, facts_.name, FormatBytes(granule))};
   }
   total_ = total;
+  if (Status chosen = ChooseMemory(); !chosen) return chosen;
   pins_ = std::make_unique<HostPins>(driver_, device_, context_);
   // Staging stays small beside what it serves.
   GpuCopies::Settings copies = options_.copies;
   copies.stage = std::min(copies.stage, std::max<Bytes>(granule, total / kStagesInCard));
   copies_ = std::make_unique<GpuCopies>(driver_, device_, context_, pins_.get(), copies);
+  return {};
+}
+
+VmmTrial GpuDevice::TryVmm(Duration within) const {
+  const GpuScope scope(*driver_, device_, context_);
+  if (scope.code() == 0) return spillway::TryVmm(*driver_, device_, chunk_bytes_, within);
+  VmmTrial none;
+  none.broken = true;
+  none.why_not = driver_->Failed("making the device current", scope.code()).message;
+  return none;
+}
+
+// The smallest chunks show whether memory comes back, and cost little where it does
+// not; those we use, whether the driver takes their size.
+Status GpuDevice::ChooseMemory() {
+  using Memory = GpuDeviceOptions::Memory;
+  const bool sure = options_.memory == Memory::kVmm ||
+                    (options_.memory == Memory::kAuto && driver_->kind == GpuKind::kCuda);
+  if (sure) return {};
+  if (options_.memory == Memory::kSlabs) why_slabs_ = "they were asked for";
+  for (const Bytes chunk : {granule_, chunk_bytes_}) {
+    VmmTrial trial;
+    for (int tried = 0; why_slabs_.empty() && tried < kTrials && !trial.good; ++tried) {
+      trial = spillway::TryVmm(*driver_, device_, chunk, options_.copies.within);
+      if (trial.broken) return Error{Code::kUnavailable, trial.why_not};
+      // Others take memory and give it back meanwhile: once is no proof.
+      if (trial.no_memory && chunk > granule_) break;
+    }
+    if (!trial.good && !(trial.no_memory && chunk > granule_) && why_slabs_.empty()) {
+      why_slabs_ = trial.why_not;
+    }
+  }
+  if (why_slabs_.empty()) return {};
+  slabs_ = true;
+  LogWarning("{}: memory is had by slabs, and returning it waits for the device's kernels: {}",
+             name(), why_slabs_);
   return {};
 }
 
@@ -183,7 +185,8 @@ GpuDevice::Ledger GpuDevice::ledger() const {
           .staging = copies_->overhead(),
           .created = created_,
           .released = released_,
-          .stuck = stuck_};
+          .stuck = stuck_,
+          .unzeroed = unzeroed_};
 }
 
 // --- chunks ---
@@ -196,6 +199,15 @@ Result<std::byte*> GpuDevice::ReserveRange(Bytes bytes) {
   std::vector<GpuHandle> chunks(bytes / chunk_bytes_, 0);
   const std::unique_lock lock(ranges_mutex_);
   ranges_.reserve(ranges_.size() + 1);
+  const Result<GpuAddress> at = TakeAddresses(bytes);
+  if (!at) return at.error();
+  auto* const base = reinterpret_cast<std::byte*>(*at);  // NOLINT(performance-no-int-to-ptr)
+  ranges_.push_back({base, std::move(chunks)});
+  return base;
+}
+
+Result<GpuAddress> GpuDevice::TakeAddresses(Bytes bytes) {
+  if (slabs_) return TakeNames(bytes, chunk_bytes_);
   GpuAddress at = 0;
   int code = driver_->address_reserve(&at, bytes, chunk_bytes_, 0, 0);
   if (code == 0 && at % chunk_bytes_ != 0) {
@@ -203,9 +215,17 @@ Result<std::byte*> GpuDevice::ReserveRange(Bytes bytes) {
     code = 1;
   }
   if (code != 0) return driver_->Failed("setting addresses aside", code);
-  auto* const base = reinterpret_cast<std::byte*>(at);  // NOLINT(performance-no-int-to-ptr)
-  ranges_.push_back({base, std::move(chunks)});
-  return base;
+  return at;
+}
+
+void GpuDevice::GiveAddresses(std::byte* base, Bytes bytes) {
+  if (slabs_) {
+    ::munmap(base, bytes);
+    return;
+  }
+  const GpuScope scope(*driver_, device_, context_);
+  if (scope.code() != 0) return;
+  Insist([&] { return driver_->address_free(AddressOf(base), bytes); });
 }
 
 void GpuDevice::ReleaseRange(std::byte* base, Bytes bytes) {
@@ -222,9 +242,7 @@ void GpuDevice::ReleaseRange(std::byte* base, Bytes bytes) {
     });
   }
   if (!whole) return;  // Addresses with something behind them are nobody else's.
-  const GpuScope scope(*driver_, device_, context_);
-  if (scope.code() != 0) return;
-  Insist([&] { return driver_->address_free(AddressOf(base), bytes); });
+  GiveAddresses(base, bytes);
 }
 
 GpuDevice::Range* GpuDevice::RangeOf(const void* at) {
@@ -246,6 +264,24 @@ GpuHandle& GpuDevice::HandleAt(std::byte* at) {
   return range->chunks[static_cast<Bytes>(at - range->base) / chunk_bytes_];
 }
 
+Status GpuDevice::Refuse(std::string_view call, int code) {
+  const Error failed = driver_->Failed(call, code);
+  if (GpuDriver::IsFatal(code)) copies_->Lose(failed.message);
+  // Whatever the reason, there is no chunk to be had now.
+  return Error{copies_->is_lost() ? Code::kUnavailable : Code::kNoMemory, failed.message};
+}
+
+Status GpuDevice::MapSlab(GpuHandle* handle) {
+  GpuAddress slab = 0;
+  if (const int code = driver_->memory_alloc(&slab, chunk_bytes_); code != 0) {
+    return Refuse("hipMalloc", code);
+  }
+  ++created_;
+  *handle = slab;
+  held_ += chunk_bytes_;
+  return {};
+}
+
 Status GpuDevice::MapChunk(std::byte* at) {
   if (copies_->is_lost()) return Error{Code::kUnavailable, lost()};
   GpuHandle& handle = HandleAt(at);
@@ -255,16 +291,11 @@ Status GpuDevice::MapChunk(std::byte* at) {
   assert(handle == 0);
   const GpuScope scope(*driver_, device_, context_);
   if (scope.code() != 0) return NotCurrent(scope.code());
-  const auto refuse = [&](std::string_view call, int code) -> Status {
-    const Error failed = driver_->Failed(call, code);
-    if (GpuDriver::IsFatal(code)) copies_->Lose(failed.message);
-    // Whatever the reason, there is no chunk to be had now.
-    return Error{copies_->is_lost() ? Code::kUnavailable : Code::kNoMemory, failed.message};
-  };
+  if (slabs_) return MapSlab(&handle);
   const GpuMemoryKind kind = Kind();
   GpuHandle created = 0;
   if (const int code = driver_->memory_create(&created, chunk_bytes_, &kind, 0); code != 0) {
-    return refuse("cuMemCreate", code);
+    return Refuse("cuMemCreate", code);
   }
   ++created_;
   const auto release = [&] {
@@ -273,7 +304,7 @@ Status GpuDevice::MapChunk(std::byte* at) {
   };
   if (const int code = driver_->memory_map(AddressOf(at), chunk_bytes_, 0, created, 0); code != 0) {
     release();
-    return refuse("cuMemMap", code);
+    return Refuse("cuMemMap", code);
   }
   GpuAccess access;
   access.location = {1, device_};
@@ -288,7 +319,7 @@ Status GpuDevice::MapChunk(std::byte* at) {
       handle = kStuck;
       ++stuck_;
     }
-    return refuse("cuMemSetAccess", code);
+    return Refuse("cuMemSetAccess", code);
   }
   handle = created;
   held_ += chunk_bytes_;
@@ -298,7 +329,12 @@ Status GpuDevice::MapChunk(std::byte* at) {
 void GpuDevice::UnmapChunk(std::byte* at) {
   GpuHandle& handle = HandleAt(at);
   assert(handle != 0 && handle != kStuck);
-  if (options_.zero_before_release && !copies_->is_lost()) Zero(at);
+  if (options_.zero_before_release && !copies_->is_lost()) {
+    if (const Status zeroed = Zero(at, chunk_bytes_); !zeroed) {
+      ++unzeroed_;
+      LogWarning("{}: a chunk goes back as it is: {}", name(), zeroed.error().message);
+    }
+  }
   const int code = copies_->in_doubt() ? kGpuNotReady : GiveBack(at, handle);
   (code == 0 ? released_ : stuck_) += 1;
   if (code != 0) {
@@ -315,81 +351,10 @@ void GpuDevice::UnmapChunk(std::byte* at) {
 int GpuDevice::GiveBack(std::byte* at, GpuHandle handle) {
   const GpuScope scope(*driver_, device_, context_);
   if (scope.code() != 0) return scope.code();
+  if (slabs_) return Insist([&] { return driver_->memory_free(handle); });
   const int code = Insist([&] { return driver_->memory_unmap(AddressOf(at), chunk_bytes_); });
   if (code != 0) return code;
   return Insist([&] { return driver_->memory_release(handle); });
-}
-
-void GpuDevice::Zero(std::byte* at) {
-  static_cast<void>(copies_->Fill(AddressOf(at), chunk_bytes_));
-}
-
-// --- copies ---
-
-Status GpuDevice::CopyIn(std::byte* to, const Source& source) {
-  const bool here = Owns(to);
-  std::array<std::vector<GpuCopies::Piece>, GpuCopies::kWays> pieces;
-  for (const Fragment& fragment : source.fragments()) {
-    if (fragment.bytes == 0) continue;
-    const bool from_device = fragment.place == Place::kDevice;
-    if (!here && !from_device) {
-      std::memcpy(to, fragment.data, fragment.bytes);
-    } else {
-      const auto way = !here         ? GpuCopies::Way::kToHost
-                       : from_device ? GpuCopies::Way::kOnDevice
-                                     : GpuCopies::Way::kToDevice;
-      pieces[static_cast<std::size_t>(way)].push_back(
-          {AddressOf(to), AddressOf(fragment.data), fragment.bytes});
-    }
-    to += fragment.bytes;
-  }
-  return RunAll(std::move(pieces), source.order());
-}
-
-Status GpuDevice::CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) {
-  const bool here = Owns(from);
-  std::array<std::vector<GpuCopies::Piece>, GpuCopies::kWays> pieces;
-  for (const MutableFragment& fragment : sink.fragments()) {
-    const Bytes take = std::min(fragment.bytes, bytes);
-    if (take == 0) continue;
-    const bool to_device = fragment.place == Place::kDevice;
-    if (!here && !to_device) {
-      std::memcpy(fragment.data, from, take);
-    } else {
-      const auto way = !here       ? GpuCopies::Way::kToDevice
-                       : to_device ? GpuCopies::Way::kOnDevice
-                                   : GpuCopies::Way::kToHost;
-      pieces[static_cast<std::size_t>(way)].push_back(
-          {AddressOf(fragment.data), AddressOf(from), take});
-    }
-    from += take;
-    bytes -= take;
-  }
-  assert(bytes == 0 && "the sink is smaller than the value");
-  return RunAll(std::move(pieces), sink.order());
-}
-
-Status GpuDevice::RunAll(std::array<std::vector<GpuCopies::Piece>, GpuCopies::kWays> pieces,
-                         const DeviceOrder& order) {
-  for (std::size_t way = 0; way < pieces.size(); ++way) {
-    if (pieces[way].empty()) continue;
-    Status ok = copies_->Run(static_cast<GpuCopies::Way>(way), std::move(pieces[way]), order);
-    if (!ok) return ok;
-  }
-  return {};
-}
-
-Status GpuDevice::CopyToHost(const std::byte* from, Bytes bytes, std::byte* to,
-                             const std::function<bool(Bytes)>& arrived) {
-  return copies_->Run(GpuCopies::Way::kToHost, {{AddressOf(to), AddressOf(from), bytes}}, {},
-                      arrived);
-}
-
-Status GpuDevice::CopyFromHost(std::byte* to, const std::byte* from, Bytes bytes,
-                               const std::function<bool(Bytes)>& arrived,
-                               std::vector<Hash128>* hashes) {
-  return copies_->Run(GpuCopies::Way::kToDevice, {{AddressOf(to), AddressOf(from), bytes}}, {},
-                      arrived, hashes);
 }
 
 }  // namespace spillway

@@ -1,9 +1,12 @@
 // A GPU's memory by virtual memory management: addresses set aside once, chunks
 // of physical memory created, mapped and released one by one. Returning a chunk
 // waits for nothing: not for kernels, not for copies, since nobody copies what
-// is being returned.
+// is being returned. Chunks are created exportable, though nothing is exported.
 //
-// Chunks are created exportable, though nothing is exported.
+// Or by slabs, where a trial at open shows that an AMD driver gets that wrong: a
+// chunk is then a plain allocation, the addresses of a range are names that only
+// this class understands, and returning a chunk waits for the device's kernels
+// (docs/design/gpu-memory.md).
 #pragma once
 
 #include <array>
@@ -19,7 +22,9 @@
 #include "device/device.h"
 #include "device/gpu/gpu_copies.h"
 #include "device/gpu/gpu_driver.h"
+#include "device/gpu/gpu_list.h"
 #include "device/gpu/host_pins.h"
+#include "device/gpu/vmm_trial.h"
 
 namespace spillway {
 
@@ -33,6 +38,10 @@ struct GpuDeviceOptions {
   // to a tier of `capacity`, at most 64 MiB each.
   std::optional<Bytes> chunk_bytes = {};
   std::optional<Bytes> capacity = {};  // Empty: the whole card.
+  // How chunks are had. By itself: virtual memory management; with HIP a trial says
+  // whether it works.
+  enum class Memory : std::uint8_t { kAuto, kVmm, kSlabs };
+  Memory memory = Memory::kAuto;
   // Every chunk is zeroed before it is returned, where a driver hands out what
   // the last one left in it.
   bool zero_before_release = false;
@@ -46,10 +55,10 @@ class GpuDevice final : public Device {
   // Every range must have been released.
   ~GpuDevice() override;
 
-  std::string_view name() const override { return name_; }  // "cuda:0"
-  std::string_view id() const override { return uuid_; }
-  const std::string& model() const { return model_; }
-  const std::string& pci() const { return pci_; }
+  std::string_view name() const override { return facts_.name; }  // "cuda:0"
+  std::string_view id() const override { return facts_.uuid; }
+  const std::string& model() const { return facts_.model; }
+  const std::string& pci() const { return facts_.pci; }
   const GpuDriver& driver() const { return *driver_; }
   Bytes total() const override { return total_; }
   bool shared() const override { return true; }
@@ -72,8 +81,12 @@ class GpuDevice final : public Device {
   Status CopyFromHost(std::byte* to, const std::byte* from, Bytes bytes,
                       const std::function<bool(Bytes)>& arrived,
                       std::vector<Hash128>* hashes) override;
-  bool makes_hashes() const override { return copies_->makes_hashes(); }
+  bool makes_hashes() const override { return !slabs_ && copies_->makes_hashes(); }
+  bool has_addresses() const override { return !slabs_; }
 
+  // Writes zeros to mapped memory, by the copies' own streams: it waits for no
+  // kernel of others. Done when it returns.
+  Status Zero(std::byte* at, Bytes bytes);
   // Whether it is an address in a range of this device. Any thread.
   bool Owns(const void* at) const;
   // Tells the driver of host memory, so that copies to and from it are direct.
@@ -87,41 +100,64 @@ class GpuDevice final : public Device {
     std::uint64_t created = 0;   // Chunks.
     std::uint64_t released = 0;  // Chunks.
     std::uint64_t stuck = 0;     // Chunks that the driver did not take back.
+    std::uint64_t unzeroed = 0;  // Chunks that should have been zeroed, and were not.
   };
   Ledger ledger() const;
   // Empty as long as all is well.
   std::string lost() const { return copies_->lost(); }
+  // Whether chunks are plain allocations, and why. Empty: they are not.
+  const std::string& why_slabs() const { return why_slabs_; }
+  Bytes granularity() const { return granule_; }
+  // A trial now, of the driver's own calls (vmm_trial.h).
+  VmmTrial TryVmm(Duration within) const;
+  // Whether the kernel that gathers scattered pieces has been loaded.
+  bool gathers() const { return copies_->gathers(); }
+  // Before the first chunk is mapped: see GpuDeviceOptions.
+  void set_zero_before_release(bool zero) { options_.zero_before_release = zero; }
+  bool zero_before_release() const { return options_.zero_before_release; }
 
  private:
   struct Range {
     std::byte* base = nullptr;
-    std::vector<GpuHandle> chunks;  // 0: none; all bits: stuck.
+    // What is there: a handle, or the address of a slab. 0: nothing; all bits: stuck.
+    std::vector<GpuHandle> chunks;
+  };
+  // An address of the driver's, and how much follows there in a row.
+  struct Stretch {
+    GpuAddress at = 0;
+    Bytes bytes = 0;
   };
 
   explicit GpuDevice(const GpuDeviceOptions& options) : options_(options) {}
-  Status Find();
   Status Prepare();
+  Status ChooseMemory();
+  Result<GpuAddress> TakeAddresses(Bytes bytes);
+  void GiveAddresses(std::byte* base, Bytes bytes);
+  Status MapSlab(GpuHandle* handle);
+  Status Refuse(std::string_view call, int code);
+  // By the driver's addresses: as they are, but for slabs.
+  std::vector<GpuCopies::Piece> Real(std::vector<GpuCopies::Piece> pieces) const;
+  Stretch RealAt(GpuAddress at, Bytes bytes) const;
   Range* RangeOf(const void* at);
   GpuHandle& HandleAt(std::byte* at);
   Error NotCurrent(int code);
   // 0, or the driver's code.
   int GiveBack(std::byte* at, GpuHandle handle);
-  void Zero(std::byte* at);
   Status RunAll(std::array<std::vector<GpuCopies::Piece>, GpuCopies::kWays> pieces,
                 const DeviceOrder& order);
   GpuMemoryKind Kind() const;
 
-  const GpuDeviceOptions options_;
+  GpuDeviceOptions options_;
   std::shared_ptr<const GpuDriver> driver_;
   int device_ = 0;
   GpuContext context_ = nullptr;
   bool retained_ = false;
-  std::string name_;
-  std::string uuid_;
-  std::string model_;
-  std::string pci_;
+  GpuFacts facts_;
   Bytes total_ = 0;
   Bytes chunk_bytes_ = 0;
+  Bytes granule_ = 0;
+  bool slabs_ = false;
+  std::string why_slabs_;
   std::unique_ptr<HostPins> pins_;
   std::unique_ptr<GpuCopies> copies_;
 
@@ -131,6 +167,7 @@ class GpuDevice final : public Device {
   std::atomic<std::uint64_t> created_{0};
   std::atomic<std::uint64_t> released_{0};
   std::atomic<std::uint64_t> stuck_{0};
+  std::atomic<std::uint64_t> unzeroed_{0};
 };
 
 }  // namespace spillway

@@ -46,14 +46,23 @@ Status GpuDriver::Bind(const Library& from) {
     symbols.Need("hipSetDevice", &device_set);
     symbols.May("hipGetErrorString", &error_string_hip_);
   }
-  need("cuMemAddressReserve", "hipMemAddressReserve", &address_reserve);
-  need("cuMemAddressFree", "hipMemAddressFree", &address_free);
-  need("cuMemCreate", "hipMemCreate", &memory_create);
-  need("cuMemRelease", "hipMemRelease", &memory_release);
-  need("cuMemMap", "hipMemMap", &memory_map);
-  need("cuMemUnmap", "hipMemUnmap", &memory_unmap);
-  need("cuMemSetAccess", "hipMemSetAccess", &memory_access);
-  need("cuMemGetAllocationGranularity", "hipMemGetAllocationGranularity", &granularity);
+  // CUDA has always had these since 10.2; without them HIP has slabs.
+  const auto vmm = [&](const char* in_cuda, const char* in_hip, auto** into) {
+    cuda ? need(in_cuda, in_hip, into) : may(in_cuda, in_hip, into);
+  };
+  vmm("cuMemAddressReserve", "hipMemAddressReserve", &address_reserve);
+  vmm("cuMemAddressFree", "hipMemAddressFree", &address_free);
+  vmm("cuMemCreate", "hipMemCreate", &memory_create);
+  vmm("cuMemRelease", "hipMemRelease", &memory_release);
+  vmm("cuMemMap", "hipMemMap", &memory_map);
+  vmm("cuMemUnmap", "hipMemUnmap", &memory_unmap);
+  vmm("cuMemSetAccess", "hipMemSetAccess", &memory_access);
+  vmm("cuMemGetAllocationGranularity", "hipMemGetAllocationGranularity", &granularity);
+  if (address_reserve == nullptr || address_free == nullptr || memory_create == nullptr ||
+      memory_release == nullptr || memory_map == nullptr || memory_unmap == nullptr ||
+      memory_access == nullptr) {
+    granularity = nullptr;
+  }
   need("cuMemAlloc_v2", "hipMalloc", &memory_alloc);
   need("cuMemFree_v2", "hipFree", &memory_free);
   need("cuMemHostAlloc", "hipHostMalloc", &host_alloc);

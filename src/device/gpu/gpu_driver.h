@@ -101,7 +101,9 @@ struct GpuDriver {
   int (*memory_unmap)(GpuAddress, std::size_t) = nullptr;
   int (*memory_access)(GpuAddress, std::size_t, const GpuAccess*, std::size_t count) = nullptr;
   int (*granularity)(std::size_t*, const GpuMemoryKind*, int recommended) = nullptr;
-  int (*memory_alloc)(GpuAddress*, std::size_t) = nullptr;  // Not for what is given back.
+  // HIP may lack some of these: then there are none.
+  bool has_vmm() const { return granularity != nullptr; }
+  int (*memory_alloc)(GpuAddress*, std::size_t) = nullptr;  // For what is not given back soon.
   int (*memory_free)(GpuAddress) = nullptr;                 // Waits for kernels.
 
   int (*host_alloc)(void**, std::size_t, unsigned flags) = nullptr;

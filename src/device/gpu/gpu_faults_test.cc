@@ -21,6 +21,7 @@ struct FaultCase {
   GpuKind kind;
   int code;
   bool for_good;
+  bool slabs = false;
 };
 
 class GpuFaultsTest : public ::testing::TestWithParam<FaultCase> {
@@ -34,19 +35,21 @@ std::vector<FaultCase> Cases() {
   for (const GpuKind kind : {GpuKind::kCuda, GpuKind::kHip}) {
     for (const int code : {2, 700, 999}) {
       for (const bool for_good : {false, true}) cases.push_back({kind, code, for_good});
+      if (kind == GpuKind::kHip) cases.push_back({kind, code, false, true});
     }
   }
   return cases;
 }
 INSTANTIATE_TEST_SUITE_P(Codes, GpuFaultsTest, ::testing::ValuesIn(Cases()), [](const auto& one) {
   return std::string(Name(one.param.kind)) + "_" + std::to_string(one.param.code) +
-         (one.param.for_good ? "_for_good" : "_once");
+         (one.param.for_good ? "_for_good" : "_once") + (one.param.slabs ? "_slabs" : "");
 });
 
 // What a copy says has arrived is right; what failed says so.
 class Script {
  public:
-  explicit Script(const FakeGpu& gpu, GpuKind kind) : options_(GpuBench::OptionsFor(gpu, kind)) {
+  Script(const FakeGpu& gpu, GpuKind kind, bool slabs) : options_(GpuBench::OptionsFor(gpu, kind)) {
+    if (slabs) options_.memory = GpuDeviceOptions::Memory::kSlabs;
     options_.copies.within = std::chrono::seconds(5);
     host_ = static_cast<char*>(std::aligned_alloc(4096, 2 * kValue / 4096 * 4096 + 8192));
     plain_ = static_cast<char*>(std::aligned_alloc(4096, 2 * kValue / 4096 * 4096 + 8192));
@@ -147,14 +150,14 @@ constexpr std::uint64_t kEvery = 1;
 #endif
 
 TEST_P(GpuFaultsTest, AnyCallMayFail) {
-  const auto [kind, code, for_good] = GetParam();
+  const auto [kind, code, for_good, slabs] = GetParam();
   std::uint64_t calls = 0;
   for (const bool strict : {false, true}) {
     for (std::uint64_t n = 0; n <= calls; n += strict ? 3 * kEvery : kEvery) {
       // The same order each time, so that the n-th call is the same one.
       FakeGpu gpu(kind, SPILLWAY_FAKES_DIR, GpuBench::With({.seed = 5, .strict = strict}));
       const std::uint64_t before = gpu.calls();
-      Script script(gpu, kind);
+      Script script(gpu, kind, slabs);
       if (n > 0) gpu.Fail(n, code, for_good);
       script.Run();
       if (n == 0) {

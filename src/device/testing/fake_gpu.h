@@ -34,6 +34,9 @@ struct FakeGpuOptions {
   // A give-back that is told to fail does nothing. Else it answers so, and has
   // been done all the same, as by a driver that reports an older error.
   bool strict = false;
+  Bytes foreign = 0;         // What others hold from the beginning.
+  std::string backing = {};  // Folder of its memory, shared by processes.
+  std::string vmm = "good";  // Or how it misbehaves: see tests/fakes/gpu/options.h.
 
   // As the library reads it, from a control or from SPILLWAY_FAKE_GPU.
   std::string Text() const;

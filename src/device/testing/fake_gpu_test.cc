@@ -142,12 +142,18 @@ TEST(FakeGpuLibrary, HasVariantsThatLackSomething) {
   EXPECT_FALSE(load(GpuKind::kCuda, "without_batch").value()->has_batch());
   EXPECT_TRUE(load(GpuKind::kCuda, "without_modules").value()->module_load == nullptr);
   EXPECT_THAT(load(GpuKind::kCuda, "without_map").error().message, HasSubstr("cuMemMap"));
-  EXPECT_THAT(load(GpuKind::kHip, "without_map").error().message, HasSubstr("hipMemMap"));
+  EXPECT_FALSE(load(GpuKind::kHip, "without_map").value()->has_vmm());
+  EXPECT_TRUE(load(GpuKind::kHip, "").value()->has_vmm());
   EXPECT_THAT(load(GpuKind::kCuda, "no_device").error().message, HasSubstr("no device"));
   EXPECT_THAT(load(GpuKind::kHip, "no_device").error().message, HasSubstr("no device"));
 }
 
 // Memory
+
+TEST_P(FakeGpuTest, OthersHoldSomethingFromTheBeginning) {
+  Bench bench(GetParam(), {.foreign = 3 * kPage});
+  EXPECT_EQ(bench.Free(), kTotal - 3 * kPage);
+}
 
 TEST_P(FakeGpuTest, MemoryCountsUntilItIsUnmappedAndReleased) {
   Bench bench(GetParam());

@@ -1,11 +1,17 @@
 #include "fakes/gpu/memory.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 namespace fakes {
 
@@ -24,20 +30,60 @@ Address AddressOf(const void* at) { return reinterpret_cast<Address>(at); }
 class Memory::Pages {
  public:
   explicit Pages(std::size_t bytes) : bytes_(bytes), at_(MapHost(bytes, PROT_READ | PROT_WRITE)) {}
+  // Of a file, whose name says whose it is.
+  Pages(std::size_t bytes, const std::string& folder, bool stale)
+      : bytes_(bytes), folder_(folder), at_(MapFile(stale)) {}
   ~Pages() {
     if (at_ != nullptr) munmap(at_, bytes_);
+    if (!file_.empty()) std::rename(file_.c_str(), Named("free").c_str());
   }
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
   std::byte* at() const { return at_; }
 
  private:
+  std::string Named(const char* whose) const {
+    static std::uint64_t last = 0;  // Guarded by the Gpu's mutex.
+    return Text(folder_, "/", whose, "-", bytes_, "-", getpid(), "-", ++last);
+  }
+  // One that was given back, or whose process has died.
+  bool TakeLeft(const std::string& as) const {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
+      const std::string name = entry.path().filename();
+      char whose[8] = {};
+      std::size_t bytes = 0;
+      int pid = 0;
+      if (std::sscanf(name.c_str(), "%7[a-z]-%zu-%d-", whose, &bytes, &pid) != 3) continue;
+      if (bytes != bytes_) continue;
+      if (std::strcmp(whose, "free") != 0 && kill(pid, 0) == 0) continue;
+      if (std::rename(entry.path().c_str(), as.c_str()) == 0) return true;
+    }
+    return false;
+  }
+  std::byte* MapFile(bool stale) {
+    file_ = Named("used");
+    const bool left = stale && TakeLeft(file_);
+    const int fd = open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return nullptr;
+    void* at = MAP_FAILED;
+    if (left || ftruncate(fd, static_cast<off_t>(bytes_)) == 0) {
+      at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    close(fd);
+    return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
+  }
+
   const std::size_t bytes_;
+  const std::string folder_;
+  std::string file_;
   std::byte* const at_;
 };
 
 Memory::Memory(const Options& options, Complaints* complaints)
-    : options_(options), complaints_(complaints) {}
+    : options_(options), complaints_(complaints) {
+  foreign_.fill(options.foreign);
+}
 
 Memory::~Memory() {
   for (const auto& [at, range] : ranges_) munmap(Pointer(at), range.bytes);
@@ -77,6 +123,9 @@ int Memory::FreeRange(Address at, std::size_t bytes) {
   }
   munmap(Pointer(at), bytes);
   ranges_.erase(range);
+  if (const auto kept = kept_.extract(at); !kept.empty()) {
+    for (std::size_t card = 0; card < kCardsMax; ++card) used_[card] -= kept.mapped()[card];
+  }
   return 0;
 }
 
@@ -92,6 +141,10 @@ bool Memory::IsDevice(Address at) const { return RangeOf(at) != ranges_.end(); }
 // Physical memory
 
 std::shared_ptr<Memory::Pages> Memory::TakePages(std::size_t bytes) {
+  if (!options_.backing.empty()) {
+    auto pages = std::make_shared<Pages>(bytes, options_.backing, options_.stale);
+    return pages->at() == nullptr ? nullptr : pages;
+  }
   if (options_.stale) {
     std::vector<std::shared_ptr<Pages>>& left = left_[bytes];
     // Pages that a copy still runs over are not ours to hand out.
@@ -116,7 +169,7 @@ int Memory::Create(std::uint64_t* handle, std::size_t bytes, int card) {
   std::shared_ptr<Pages> pages = TakePages(bytes);
   if (pages == nullptr) return kOutOfMemory;
   *handle = ++last_handle_;
-  physical_[*handle] = {card, std::move(pages), bytes, 0, false};
+  physical_[*handle] = {.card = card, .pages = std::move(pages), .bytes = bytes};
   used_[static_cast<std::size_t>(card)] += bytes;
   return 0;
 }
@@ -138,9 +191,21 @@ void Memory::Settle(std::uint64_t handle) {
   const auto found = physical_.find(handle);
   Physical& physical = found->second;
   if (!physical.released || physical.mappings != 0) return;
-  used_[static_cast<std::size_t>(physical.card)] -= physical.bytes;
-  if (options_.stale) left_[physical.bytes].push_back(std::move(physical.pages));
+  const auto card = static_cast<std::size_t>(physical.card);
+  if (!StaysTaken(physical)) {
+    used_[card] -= physical.bytes;
+  } else if (options_.vmm == Options::Vmm::kKeeps) {
+    kept_[physical.range][card] += physical.bytes;
+  }
+  if (options_.stale && options_.backing.empty())
+    left_[physical.bytes].push_back(std::move(physical.pages));
   physical_.erase(found);
+}
+
+bool Memory::StaysTaken(const Physical& physical) const {
+  if (physical.allocated) return false;
+  if (options_.vmm == Options::Vmm::kLeaks) return true;
+  return options_.vmm == Options::Vmm::kKeeps && physical.range != 0;
 }
 
 std::uint64_t Memory::free_bytes(int card) const {
@@ -198,8 +263,12 @@ int Memory::Map(Address at, std::size_t bytes, std::size_t offset, std::uint64_t
   if (AnyMapped(at, bytes)) {
     return Wrong(kInvalidValue, "mapping at ", Hex{at}, ": something is mapped there");
   }
+  if (options_.vmm == Options::Vmm::kForgets && found->second.range != 0) {
+    std::memset(found->second.pages->at(), 0x77, bytes);
+  }
   mappings_[at] = {bytes, handle, {}};
   ++found->second.mappings;
+  found->second.range = range->first;
   return 0;
 }
 
@@ -231,6 +300,7 @@ int Memory::SetAccess(Address at, std::size_t bytes, int card, int flags) {
   if (card < 0 || card >= options_.cards || (flags != 0 && flags != 1 && flags != 3)) {
     return Wrong(kInvalidValue, "access ", flags, " for card ", card);
   }
+  if (options_.vmm == Options::Vmm::kRefuses) return kInvalidValue;
   for (const Address part : parts) mappings_[part].access[static_cast<std::size_t>(card)] = flags;
   return 0;
 }
@@ -272,6 +342,7 @@ int Memory::Alloc(Address* at, std::size_t bytes, int card) {
   mappings_[*at] = {bytes, handle, {}};  // Not a byte more than was asked for.
   mappings_[*at].access[static_cast<std::size_t>(card)] = 3;
   ++physical_[handle].mappings;
+  physical_[handle].allocated = true;
   return Release(handle, false);
 }
 

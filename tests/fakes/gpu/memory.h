@@ -94,6 +94,8 @@ class Memory {
     std::size_t bytes = 0;
     std::size_t mappings = 0;
     bool released = false;
+    bool allocated = false;  // By Alloc.
+    Address range = 0;       // The last it was mapped in.
   };
   struct Mapping {
     std::size_t bytes = 0;
@@ -118,6 +120,8 @@ class Memory {
   std::vector<Address> Whole(Address at, std::size_t bytes) const;
   Address TakeAddresses(std::size_t bytes, std::size_t align);
   std::shared_ptr<Pages> TakePages(std::size_t bytes);
+  // Whether memory that was given back stays taken, as `vmm` has it.
+  bool StaysTaken(const Physical& physical) const;
   void Unmapped(std::map<Address, Mapping>::const_iterator mapping);
   void Settle(std::uint64_t handle);
   template <typename... Parts>
@@ -135,6 +139,8 @@ class Memory {
   std::uint64_t last_handle_ = 0x1000;
   std::array<std::uint64_t, kCardsMax> used_{};
   std::array<std::uint64_t, kCardsMax> foreign_{};
+  // Given back and still taken, by range: for `vmm keeps`.
+  std::map<Address, std::array<std::uint64_t, kCardsMax>> kept_;
   // What released memory held, by its size: for `stale`.
   std::map<std::size_t, std::vector<std::shared_ptr<Pages>>> left_;
 };

@@ -20,6 +20,15 @@ std::string Trim(const std::string& text) {
   return text.substr(from, text.find_last_not_of(" \t") - from + 1);
 }
 
+Options::Vmm VmmNamed(const std::string& name) {
+  if (name == "good") return Options::Vmm::kGood;
+  if (name == "keeps") return Options::Vmm::kKeeps;
+  if (name == "leaks") return Options::Vmm::kLeaks;
+  if (name == "forgets") return Options::Vmm::kForgets;
+  if (name == "refuses") return Options::Vmm::kRefuses;
+  Stop("vmm " + name);
+}
+
 void Take(const std::string& part, Options* options) {
   const std::size_t space = part.find(' ');
   const std::string name = part.substr(0, space);
@@ -48,6 +57,12 @@ void Take(const std::string& part, Options* options) {
     options->thread = number != 0;
   else if (name == "strict")
     options->strict = number != 0;
+  else if (name == "foreign")
+    options->foreign = number;
+  else if (name == "backing")
+    options->backing = value;
+  else if (name == "vmm")
+    options->vmm = VmmNamed(value);
   else
     Stop(part);
 }

@@ -16,6 +16,15 @@
 //   thread 0|1      whether a thread carries out what is queued (0: whoever asks)
 //   strict 0|1      whether a give-back that is told to fail does nothing (0: it
 //                   answers so, and has been done all the same)
+//   foreign BYTES   what others hold of every card from the beginning (0)
+//   backing DIR     physical memory is a file each in this folder, so that what a
+//                   process leaves, however it ends, can be handed to another:
+//                   with `stale`
+//   vmm HOW         good; or as some drivers have it, for memory that is created
+//                   and mapped, not for memory that is allocated: `keeps` (it stays
+//                   taken while its addresses are set aside), `leaks` (it stays
+//                   taken), `forgets` (what is mapped anew holds something else),
+//                   `refuses` (access is refused)
 #pragma once
 
 #include <cstdint>
@@ -35,6 +44,10 @@ struct Options {
   bool stale = false;
   bool thread = false;
   bool strict = false;
+  std::uint64_t foreign = 0;
+  std::string backing;
+  enum class Vmm { kGood, kKeeps, kLeaks, kForgets, kRefuses };
+  Vmm vmm = Vmm::kGood;
 };
 
 // Stops the program at what it does not know: a mistake in a test must not look
