@@ -8,26 +8,8 @@
 
 #include "base/parse.h"
 #include "base/run_dir.h"
-#include "monitor/bounded_read.h"
-#include "monitor/machine.h"
-#include "monitor/source/kind.h"
 
 namespace spillway {
-
-namespace {
-constexpr Duration kReadWithin = std::chrono::seconds(2);
-}  // namespace
-
-std::optional<Reading> ReadDevice(const std::string& device) {
-  const auto read = [device]() -> Result<Reading> {
-    const Result<std::shared_ptr<PressureSource>> source = OpenSource(
-        (device.starts_with("GPU-") ? "nvml:" : "card:") + device, Machine::FromEnvironment());
-    return source ? (*source)->Read() : Result<Reading>(source.error());
-  };
-  const std::optional<Result<Reading>> reading = RunBounded(kReadWithin, read);
-  if (!reading || !*reading) return std::nullopt;
-  return **reading;
-}
 
 Result<std::string> OnlyDevice(const std::string& otherwise) {
   const std::vector<std::string> devices = AskableDevices(RunDirsToSearch());
@@ -40,17 +22,22 @@ Result<std::string> OnlyDevice(const std::string& otherwise) {
 
 DeviceRoom AskForRoom(const DeviceAsk& ask) {
   const auto start = std::chrono::steady_clock::now();
-  const std::optional<Reading> before = ReadDevice(ask.device);
+  DeviceReader reader(ask.device);
+  const auto read = [&] {
+    std::optional<Reading> reading = reader.Read();
+    return reading || !ask.read ? reading : ask.read();
+  };
+  const std::optional<Reading> before = read();
   AskOptions options;
   options.run_dirs = RunDirsToSearch();
-  options.device = ask.device;
+  options.device = ask.device.id;
   options.bytes = ask.bytes - std::min(ask.bytes, before ? before->free : 0);
   options.keep = ask.bytes;
   options.within = ask.within;
   options.hold = ask.hold;
   DeviceRoom got{.room = Ask(options)};
   if (before) {
-    const std::optional<Reading> after = ReadDevice(ask.device);
+    const std::optional<Reading> after = read();
     if (after) got.free = after->free;
   }
   got.took = std::chrono::steady_clock::now() - start;
@@ -58,11 +45,12 @@ DeviceRoom AskForRoom(const DeviceAsk& ask) {
   if (got.enough) return got;
   const std::string what =
       got.free ? fmt::format("only {} of {} are free on device '{}'", FormatBytes(*got.free),
-                             FormatBytes(ask.bytes), ask.device)
+                             FormatBytes(ask.bytes), ask.device.name())
                : fmt::format(
                      "only {} of {} were given on device '{}', and what is free on it "
-                     "can't be told here",
-                     FormatBytes(got.room.freed()), FormatBytes(ask.bytes), ask.device);
+                     "can't be told here ({})",
+                     FormatBytes(got.room.freed()), FormatBytes(ask.bytes), ask.device.name(),
+                     reader.why_not());
   const std::string why = got.room.why_not_more();
   got.why_not = fmt::format("{}: {}", what,
                             got.room.answers().empty() ? "no cache listens there"

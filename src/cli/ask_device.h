@@ -1,27 +1,28 @@
-// Asking on behalf of a command: which device is meant, what is free on it, and
+// Asking on behalf of a command: what is free on a device, what is given back, and
 // what came of it, in words.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ask/client.h"
+#include "cli/named_device.h"
 #include "spillway/pressure.h"
 #include "spillway/result.h"
 #include "spillway/units.h"
 
 namespace spillway {
 
-// What is free on a device now; empty: nothing here can tell.
-std::optional<Reading> ReadDevice(const std::string& device);
-
 // The one device that can be asked for memory, or `otherwise` when there is
 // none. With several: an error that names them.
 Result<std::string> OnlyDevice(const std::string& otherwise);
 
 struct DeviceAsk {
-  std::string device;
+  NamedDevice device;
+  // What is free on it, where the sources of this machine can't tell; may be empty.
+  std::function<std::optional<Reading>()> read = {};
   Bytes bytes = 0;  // Wanted in all.
   Duration within{};
   Duration hold{};

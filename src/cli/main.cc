@@ -12,6 +12,7 @@
 #include "cli/demo.h"
 #include "cli/probe.h"
 #include "cli/room.h"
+#include "cli/selftest.h"
 #include "cli/simulate.h"
 #include "cli/squeeze.h"
 #include "spillway/version.h"
@@ -29,9 +30,11 @@ constexpr std::array kCommands = {
     Command{"probe", "what this machine offers to sense pressure by", spillway::RunProbe},
     Command{"room", "asks for memory, runs a program, holds the room for its life",
             spillway::RunRoom},
+    Command{"selftest", "tries out the GPUs here and their drivers, bit by bit",
+            spillway::RunSelftest},
     Command{"simulate", "a scenario on a virtual clock, decision by decision",
             spillway::RunSimulate},
-    Command{"squeeze", "a neighbour that takes memory of a card and gives it back",
+    Command{"squeeze", "a neighbour that takes memory of a GPU or card and gives it back",
             spillway::RunSqueeze},
 };
 

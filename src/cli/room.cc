@@ -41,11 +41,11 @@ int Room(const RoomOptions& options, char** command) {
   const DeviceRoom got = AskForRoom(options.ask);
   for (const std::string& line : Describe(got.room)) Say("{}", line);
   if (got.room.answers().empty()) {
-    Say("no cache listens on device '{}': nobody to ask", options.ask.device);
+    Say("no cache listens on device '{}': nobody to ask", options.ask.device.name());
   }
   if (got.enough) {
     Say("{} of device '{}' free after {}", FormatBytes(got.free.value_or(got.room.freed())),
-        options.ask.device, FormatDuration(got.took));
+        options.ask.device.name(), FormatDuration(got.took));
   } else if (options.partial) {
     Say("{}; running anyway (--partial)", got.why_not);
   } else {
@@ -61,6 +61,7 @@ int RunRoom(int argc, char** argv) {
   options.ask.within = std::chrono::seconds(5);
   options.ask.hold = kAskTimeMax;
   std::string size;
+  std::string device;
   std::string within;
   std::string hold;
   CLI::App app(
@@ -69,8 +70,9 @@ int RunRoom(int argc, char** argv) {
       "  spillway room 30GiB --within 5s -- python train.py",
       kWho);
   app.add_option("SIZE", size, "How much CMD needs: 512MiB, 30GiB")->required();
-  app.add_option("--device", options.ask.device,
-                 "A card's name or a GPU's uuid (default: the only one that can be asked)");
+  app.add_option("--device", device,
+                 "cuda:N or hip:N (N: number, UUID or PCI address), a GPU's UUID, cpu:CARD or a "
+                 "card's name (default: the only one that can be asked)");
   app.add_option("--within", within, "How long giving back may take, at most 10s (default: 5s)");
   app.add_option("--for", hold,
                  "How long the caches keep out of it, if CMD runs longer (default: as long as it "
@@ -104,14 +106,14 @@ int RunRoom(int argc, char** argv) {
     if (!duration) return Complain(fmt::format("{}: {}", name, duration.error().message), 2);
     *value = *duration;
   }
-  if (options.ask.device.empty()) {
-    Result<std::string> device = OnlyDevice("default");
-    if (!device) return Complain(device.error().message + " with --device", 2);
-    options.ask.device = std::move(*device);
+  if (device.empty()) {
+    Result<std::string> only = OnlyDevice("default");
+    if (!only) return Complain(only.error().message + " with --device", 2);
+    device = std::move(*only);
   }
-  if (!IsAskDevice(options.ask.device)) {
-    return Complain(fmt::format("--device: '{}' names no device", options.ask.device), 2);
-  }
+  Result<NamedDevice> named = FindDevice(device);
+  if (!named) return Complain("--device: " + named.error().message, 2);
+  options.ask.device = std::move(*named);
   // After the last argument there is always a null pointer.
   return Room(options, argv + own + 1);
 }

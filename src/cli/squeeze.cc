@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -17,7 +18,10 @@
 #include "ask/protocol.h"
 #include "base/parse.h"
 #include "cli/ask_device.h"
+#include "cli/holdings.h"
+#include "cli/named_device.h"
 #include "device/cpu/cpu_device.h"
+#include "device/gpu/gpu_device.h"
 
 namespace spillway {
 namespace {
@@ -26,7 +30,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 struct SqueezeOptions {
   Bytes bytes = 0;
-  std::string card = "default";
+  std::string device;
   std::optional<Bytes> total;
   std::optional<Duration> hold;
   Bytes step = 64 * kMiB;
@@ -84,66 +88,57 @@ class StopSignals {
   bool came_ = false;
 };
 
-// Memory of the card, one step after the other.
-class Holdings {
- public:
-  explicit Holdings(Device* device) : device_(device) {}
-  ~Holdings() { GiveBack(); }
-  Holdings(const Holdings&) = delete;
-  Holdings& operator=(const Holdings&) = delete;
+// Where the memory is taken: a virtual card, or a GPU.
+struct Target {
+  NamedDevice device;
+  std::unique_ptr<CpuDevice> card = {};
+  std::unique_ptr<GpuDevice> gpu = {};
 
-  Status Reserve(Bytes bytes) {
-    Result<std::byte*> base = device_->ReserveRange(RoundUp(bytes));
-    if (!base) return base.error();
-    base_ = *base;
-    range_ = RoundUp(bytes);
+  Device* get() const { return gpu ? static_cast<Device*>(gpu.get()) : card.get(); }
+  std::string words() const {
+    return gpu ? fmt::format("{} ({})", gpu->name(), gpu->model())
+               : fmt::format("card \"{}\"", device.id);
+  }
+  // Real memory, not a promise of it.
+  Status Write(std::byte* at, Bytes bytes) const {
+    if (gpu) return gpu->Zero(at, bytes);
+    std::memset(at, 0x5e, bytes);
     return {};
   }
-  // All of it or nothing, as any allocation.
-  Status Take(Bytes bytes) {
-    const Bytes before = held_;
-    for (const Bytes goal = before + RoundUp(bytes); held_ < goal;) {
-      if (Status mapped = device_->MapChunk(base_ + held_); !mapped) {
-        GiveBackDownTo(before);
-        return mapped;
-      }
-      held_ += device_->chunk_bytes();
-    }
-    std::memset(base_ + before, 0x5e, held_ - before);  // Real memory, not a promise of it.
-    return {};
-  }
-  void GiveBack() {
-    GiveBackDownTo(0);
-    if (base_ != nullptr) device_->ReleaseRange(std::exchange(base_, nullptr), range_);
-  }
-  Bytes held() const { return held_; }
-
- private:
-  Bytes RoundUp(Bytes bytes) const {
-    const Bytes chunk = device_->chunk_bytes();
-    return (bytes + chunk - 1) / chunk * chunk;
-  }
-  void GiveBackDownTo(Bytes bytes) {
-    while (held_ > bytes) {
-      held_ -= device_->chunk_bytes();
-      device_->UnmapChunk(base_ + held_);
-    }
-  }
-
-  Device* const device_;
-  std::byte* base_ = nullptr;
-  Bytes range_ = 0;
-  Bytes held_ = 0;
 };
+
+// Chunks are returned one by one: a sixteenth of what is wanted is small enough.
+constexpr Bytes kChunkShare = 64;
+
+Result<Target> OpenTarget(const SqueezeOptions& options) {
+  Result<NamedDevice> named = FindDevice(options.device);
+  if (!named) return named.error();
+  Target place{.device = std::move(*named)};
+  if (place.device.is_gpu) {
+    GpuDeviceOptions gpu_options;
+    gpu_options.capacity = std::max(options.bytes, options.bytes * kChunkShare);
+    auto gpu = OpenGpu(place.device, gpu_options);
+    if (!gpu) return gpu.error();
+    place.gpu = std::move(*gpu);
+    return place;
+  }
+  auto card = CpuDevice::Open({.name = place.device.id, .total = options.total, .chunk_bytes = {}});
+  if (!card) return card.error();
+  place.card = std::move(*card);
+  return place;
+}
 
 // Takes step by step, again and again while the card is full. Returns why it
 // stopped short, or nothing.
-std::string TakeAll(Holdings& holdings, const SqueezeOptions& options, StopSignals& signals) {
+std::string TakeAll(const Target& place, Holdings& holdings, const SqueezeOptions& options,
+                    StopSignals& signals) {
   constexpr Duration kBetweenTries = std::chrono::milliseconds(1);
   auto last_success = SteadyClock::now();
   while (holdings.held() < options.bytes) {
     if (signals.CameWithin(Duration::zero())) return "a signal came";
-    const Status taken = holdings.Take(std::min(options.step, options.bytes - holdings.held()));
+    const Bytes before = holdings.held();
+    Status taken = holdings.Take(std::min(options.step, options.bytes - before));
+    if (taken) taken = place.Write(holdings.base() + before, holdings.held() - before);
     if (taken) {
       last_success = SteadyClock::now();
     } else if (taken.error().code != Code::kNoMemory ||
@@ -161,39 +156,45 @@ std::string Milliseconds(SteadyClock::duration time) {
 }
 
 // The grant lives as long as what this returns.
-std::optional<DeviceRoom> AskFirst(const SqueezeOptions& options) {
+std::optional<DeviceRoom> AskFirst(const Target& place, const SqueezeOptions& options) {
   if (!options.ask) return std::nullopt;
-  DeviceRoom room = AskForRoom({.device = options.card,
+  const auto read = [&place]() -> std::optional<Reading> {
+    const Result<Reading> reading = place.get()->ReadMemory();
+    return reading ? std::optional(*reading) : std::nullopt;
+  };
+  DeviceRoom room = AskForRoom({.device = place.device,
+                                .read = read,
                                 .bytes = options.bytes,
                                 .within = options.patience,
                                 .hold = options.hold.value_or(kAskTimeMax)});
   for (const std::string& line : Describe(room.room)) Say("{}", line);
-  if (room.room.answers().empty()) Say("no cache listens on the card: nobody to ask");
+  if (room.room.answers().empty())
+    Say("no cache listens on the {}: nobody to ask", place.gpu ? "GPU" : "card");
   if (room.free) Say("asked: {} free after {}", FormatBytes(*room.free), Milliseconds(room.took));
   return room;
 }
 
 int Squeeze(const SqueezeOptions& options) {
   StopSignals signals;
-  const Result<std::unique_ptr<CpuDevice>> device =
-      CpuDevice::Open({.name = options.card, .total = options.total, .chunk_bytes = {}});
-  if (!device) return Complain(device.error().message, 1);
-  if (options.bytes > (*device)->total()) {
-    return Complain(fmt::format("{} is more than card \"{}\" has: {}", FormatBytes(options.bytes),
-                                options.card, FormatBytes((*device)->total())),
+  const Result<Target> place = OpenTarget(options);
+  if (!place) return Complain(place.error().message, 1);
+  Device* const device = place->get();
+  if (options.bytes > device->total()) {
+    return Complain(fmt::format("{} is more than {} has: {}", FormatBytes(options.bytes),
+                                place->words(), FormatBytes(device->total())),
                     2);
   }
-  Holdings holdings(device->get());
+  Holdings holdings(device);
   if (Status reserved = holdings.Reserve(options.bytes); !reserved) {
     return Complain(reserved.error().message, 1);
   }
-  const Result<Reading> reading = (*device)->ReadMemory();
-  Say("taking {} of card \"{}\" ({}, {} free)", FormatBytes(options.bytes), options.card,
-      FormatBytes((*device)->total()), reading ? FormatBytes(reading->free) : "?");
+  const Result<Reading> reading = device->ReadMemory();
+  Say("taking {} of {} ({}, {} free)", FormatBytes(options.bytes), place->words(),
+      FormatBytes(device->total()), reading ? FormatBytes(reading->free) : "?");
 
   const auto start = SteadyClock::now();
-  const std::optional<DeviceRoom> asked = AskFirst(options);
-  const std::string why_short = TakeAll(holdings, options, signals);
+  const std::optional<DeviceRoom> asked = AskFirst(*place, options);
+  const std::string why_short = TakeAll(*place, holdings, options, signals);
   const auto taken = SteadyClock::now();
   if (why_short.empty()) {
     Say("has {} after {}", FormatBytes(holdings.held()), Milliseconds(taken - start));
@@ -230,24 +231,36 @@ int RunSqueeze(int argc, char** argv) {
   std::string hold;
   std::string step;
   std::string patience;
-  CLI::App app("Takes memory of a virtual card as a neighbour would, holds it, gives it back.",
-               "spillway squeeze");
+  std::string card;
+  CLI::App app(
+      "Takes memory of a GPU or a virtual card as a neighbour would, holds it, gives it "
+      "back.",
+      "spillway squeeze");
   app.add_option("SIZE", size, "How much to take: 512MiB, 4GiB")->required();
-  app.add_option("--card", options.card, "Name of the card")->capture_default_str();
+  app.add_option("--device", options.device,
+                 "cuda:N or hip:N (N: number, UUID or PCI address), a GPU's UUID, cpu:CARD or a "
+                 "card's name (default: cpu:default)");
+  CLI::Option* const card_option =
+      app.add_option("--card", card, "A virtual card by name: the same as --device cpu:CARD");
   app.add_option("--total", total,
-                 "The card's size, if nobody uses it yet (default: an eighth of "
-                 "the memory available)");
+                 "The virtual card's size, if nobody uses it yet (default: an eighth of the "
+                 "memory available)");
   app.add_option("--for", hold, "How long to hold it: 500ms, 10s (default: until Ctrl-C)");
   app.add_option("--step", step, "How much to take at a time (default: 64MiB)");
   app.add_option("--patience", patience,
-                 "How long to keep trying while the card is full (default: 5s)");
-  app.add_flag("--ask", options.ask, "Ask the caches on the card first, and take it then");
+                 "How long to keep trying while the device is full (default: 5s)");
+  app.add_flag("--ask", options.ask, "Ask the caches on the device first, and take it then");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (options.card.empty()) return Complain("--card needs a name: a card of our own is no use", 2);
+  if (card_option->count() > 0) {
+    if (card.empty()) return Complain("--card needs a name: a card of our own is no use", 2);
+    if (!options.device.empty()) return Complain("--card and --device: name one of them", 2);
+    options.device = "cpu:" + card;
+  }
+  if (options.device.empty()) options.device = "cpu:default";
   for (const Status& status : {Read("SIZE", size, ParseBytes, &options.bytes),
                                Read("--total", total, ParseBytes, &options.total),
                                Read("--for", hold, ParseDuration, &options.hold),
