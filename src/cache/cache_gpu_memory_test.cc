@@ -1,0 +1,119 @@
+// How a cache has its GPU memory: by slabs where the driver's own management does
+// not work, and zeroed before it goes where the driver hands out what it finds.
+#include <stdlib.h>
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cache/testing/gpu_fixture.h"
+#include "device/gpu/gpu_list.h"
+#include "device/gpu/gpu_record.h"
+#include "spillway/log.h"
+
+namespace spillway::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class GpuMemoryTest : public GpuCacheTest {
+ protected:
+  void SetUp() override {
+    SetLog(LogLevel::kOff);
+    ::setenv("SPILLWAY_STATE_DIR", (scratch_ / "state").c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("SPILLWAY_STATE_DIR");
+    SetLog(LogLevel::kInfo);
+  }
+  void Begin(FakeGpuOptions options) {
+    options.total = kTotal;
+    options.granularity = 64 * kKiB;
+    gpu_.Reset(options);
+  }
+  // How often memory was filled, by a cache that takes some and gives it back.
+  std::uint64_t Fills() {
+    const std::uint64_t before = gpu_.calls("fill");
+    Open();
+    EXPECT_TRUE(SetOnDevice("k"));
+    EXPECT_GT(cache_->stats().device.held, 0U);
+    EXPECT_TRUE(cache_->Erase("k"));
+    EXPECT_EQ(cache_->stats().device.held, 0U);
+    cache_.reset();
+    return gpu_.calls("fill") - before;
+  }
+  void Record(bool stale) {
+    GpuRecord record{.uuid = "GPU-5b1e0c2f-7a44-4d8e-9c31-d2f60a8b7e00",
+                     .kind = std::string(Name(GetParam())),
+                     .version = VersionText(*gpu_.driver(), "/proc", "/sys")};
+    record.stale_after_exit = stale;
+    record.stale_after_release = false;
+    ASSERT_TRUE(WriteGpuRecord(record));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Vendors, GpuMemoryTest, ::testing::Values(GpuKind::kCuda, GpuKind::kHip),
+                         [](const auto& kind) { return std::string(Name(kind.param)); });
+
+TEST_P(GpuMemoryTest, IsZeroedWhereTheDriverWasFoundToHandOutWhatOthersLeft) {
+  EXPECT_EQ(Fills(), 0U);  // Nothing is known.
+  Record(false);
+  EXPECT_EQ(Fills(), 0U);
+  Record(true);
+  EXPECT_GT(Fills(), 0U);
+  options_.zero_before_release = "never";
+  EXPECT_EQ(Fills(), 0U);
+  Record(false);
+  options_.zero_before_release = "always";
+  EXPECT_GT(Fills(), 0U);
+}
+
+TEST_P(GpuMemoryTest, AnotherWordForZeroingIsRefused) {
+  options_.zero_before_release = "sometimes";
+  const auto cache = TryOpen();
+  ASSERT_FALSE(cache);
+  EXPECT_THAT(cache.error().message, HasSubstr("zero_before_release: 'sometimes'"));
+}
+
+TEST_P(GpuMemoryTest, SlabsDoAllButLendTheirAddresses) {
+  if (GetParam() != GpuKind::kHip) GTEST_SKIP() << "CUDA has no slabs";
+  Begin({.vmm = "keeps"});
+  Open();
+  EXPECT_TRUE(cache_->stats().device_slabs);
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(SetOnDevice("d" + std::to_string(i)));
+    ASSERT_TRUE(SetOnHost("h" + std::to_string(i)));
+  }
+  EXPECT_GE(cache_->stats().device.entries, 8U);
+  const Bytes used = gpu_.used();
+  for (int i = 0; i < 8; ++i) {
+    for (const std::string& key : {"d" + std::to_string(i), "h" + std::to_string(i)}) {
+      GetOptions options;
+      options.into = Sink({{program().at(8 * kMiB), kValue, Place::kDevice}});
+      const auto got = cache_->Get(key, options);
+      ASSERT_TRUE(got && *got) << key;
+      EXPECT_TRUE(Same(program().Peek(8 * kMiB, kValue), Bulk(key, kValue))) << key;
+      EXPECT_TRUE(Same(Get(key), Bulk(key, kValue))) << key;
+    }
+  }
+  const auto lent = cache_->Get("d0", {.where = Place::kDevice});
+  ASSERT_FALSE(lent);
+  EXPECT_EQ(lent.error().code, Code::kNotResident);
+  EXPECT_THAT(lent.error().message, HasSubstr("slabs"));
+  // Whoever asks gets it back, whole slabs, and nothing is lost.
+  EXPECT_GT(cache_->Reclaim(kTotal, std::chrono::seconds(10)).freed, 0U);
+  EXPECT_EQ(cache_->stats().device.held, 0U);
+  EXPECT_LT(gpu_.used(), used);
+  for (int i = 0; i < 8; ++i) {
+    const std::string key = "d" + std::to_string(i);
+    EXPECT_TRUE(Same(Get(key), Bulk(key, kValue))) << key;
+  }
+}
+
+TEST_P(GpuMemoryTest, AGoodDriverHasNoSlabs) {
+  Open();
+  EXPECT_FALSE(cache_->stats().device_slabs);
+}
+
+}  // namespace
+}  // namespace spillway::testing
