@@ -57,7 +57,8 @@ class Device {
   // when the card has none left; then nothing has changed.
   virtual Status MapChunk(std::byte* at) = 0;
   // Returns the chunk to the card: another process can have it when this
-  // returns. Never fails, never waits for copies or kernels.
+  // returns. Never fails, never waits for copies or kernels; but a GPU's slabs wait
+  // for kernels, and zeroing waits for itself.
   virtual void UnmapChunk(std::byte* at) = 0;
 
   // Bytes in and out of mapped memory, done when they return. An error: some may
