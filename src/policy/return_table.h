@@ -1,0 +1,76 @@
+// How soon those who wait come back, by class and age, and what it is worth to
+// keep one of them: the learnt half of the one score.
+//
+// Classes form a tree: all, then by state and hint, then by use, and so on. A
+// class leans on the one above it until it has seen enough of its own. For each
+// class and bin of age the table counts returns and the time waited by all, also
+// by those who wait still and by those whose bytes are long gone; so nothing is
+// censored, and a rate is returns over time waited.
+//
+// Worth is a density: over the best horizon, the chance of a return within it
+// over the time a place is held for it. The rate at this very age alone would be
+// a trap: who has just left has a rate of nearly zero.
+//
+// Pure arithmetic on the times it is given; no clock, no device, no keys.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "policy/age_bins.h"
+
+namespace spillway {
+
+using ReturnClass = std::uint32_t;
+
+class ReturnTable {
+ public:
+  static constexpr ReturnClass kAll = 0;
+  // More than this many classes are not told apart: who would be in a new one
+  // counts in the class above.
+  static constexpr std::size_t kClassesMax = 4096;
+
+  ReturnTable();
+
+  // The class under `above` that `key` names; made when it is new.
+  ReturnClass Under(ReturnClass above, std::uint32_t key);
+  std::size_t classes() const { return classes_.size(); }
+
+  // `weight` of one begins to wait in a bin at time `at`, and leaves it at `now`,
+  // by returning or otherwise (it grew older, changed class, was forgotten).
+  void Enter(ReturnClass c, std::size_t bin, double weight, double at);
+  void Leave(ReturnClass c, std::size_t bin, double weight, double entered, double now);
+  void Return(ReturnClass c, std::size_t bin, double weight, double entered, double now);
+
+  // Returns per second of place held, for one of class `c` that has waited
+  // `age_s`. Reads as of `now`, or as of a little before: it is worked out anew
+  // when the class has seen a tenth more, or 64.
+  double Worth(ReturnClass c, double age_s, double now);
+
+ private:
+  struct Class {
+    ReturnClass above = kAll;
+    std::array<double, kAgeBins> returns{};
+    std::array<double, kAgeBins> waited{};   // Seconds, of those who left the bin.
+    std::array<double, kAgeBins> waiting{};  // Weight in the bin now...
+    std::array<double, kAgeBins> entered{};  // ... times when it entered.
+    double seen = 0;                         // What entered and returned, ever.
+    double seen_at_worth = -1;
+    std::array<float, kAgeBins> worth{};
+  };
+  using Rates = std::array<double, kAgeBins>;
+  using Path = std::array<ReturnClass, 8>;
+
+  template <typename Each>
+  void ForEachAbove(ReturnClass c, Each&& each);
+  Rates RatesOf(ReturnClass c, double now) const;
+  void RefreshWorth(Class* c, const Rates& rates);
+
+  std::vector<Class> classes_;
+  std::unordered_map<std::uint64_t, ReturnClass> by_key_;
+};
+
+}  // namespace spillway
