@@ -7,7 +7,7 @@
 set -euo pipefail
 
 run=(g++ cmake ninja-build pkg-config libfmt-dev libspdlog-dev libcli11-dev
-     libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev liburing-dev)
+     libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev liburing-dev zlib1g-dev)
 tests=(python3 libgtest-dev libgmock-dev librapidcheck-dev)
 clang=(clang-19 libclang-rt-19-dev clang-format-19)
 drivers=(librocm-smi64-1)  # To be looked through without a device.
