@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "cli/demo.h"
 #include "cli/probe.h"
+#include "cli/replay.h"
 #include "cli/room.h"
 #include "cli/selftest.h"
 #include "cli/simulate.h"
@@ -28,6 +29,8 @@ struct Command {
 constexpr std::array kCommands = {
     Command{"demo", "agents and a neighbour on one card, live", spillway::RunDemo},
     Command{"probe", "what this machine offers to sense pressure by", spillway::RunProbe},
+    Command{"replay", "a trace of requests through caches of several sizes and orders",
+            spillway::RunReplay},
     Command{"room", "asks for memory, runs a program, holds the room for its life",
             spillway::RunRoom},
     Command{"selftest", "tries out the GPUs here and their drivers, bit by bit",

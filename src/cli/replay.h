@@ -1,0 +1,7 @@
+#pragma once
+
+namespace spillway {
+
+int RunReplay(int argc, char** argv);
+
+}  // namespace spillway

@@ -1,0 +1,109 @@
+// S3-FIFO: a small queue for newcomers (a tenth), a main one for those used
+// again while in it, and a memory of who left the small one.
+#include <algorithm>
+
+#include "policy/block_list.h"
+#include "replay/order/orders.h"
+
+namespace spillway {
+namespace {
+
+constexpr std::uint8_t kUsesMax = 3;
+
+class S3Fifo final : public RankedBlockCache {
+ public:
+  using RankedBlockCache::RankedBlockCache;
+  std::string_view name() const override { return "s3-fifo"; }
+
+ protected:
+  void Grow(std::size_t blocks) override {
+    links_.Grow(blocks);
+    blocks_.resize(blocks);
+  }
+  void Begin(const Visit&) override { ++request_; }
+  // It keeps its place in the queue; whoever meets it passes it over.
+  void Pin(BlockId block) override { blocks_[block].pinned_by = request_; }
+
+  BlockId Victim(BlockId) override {
+    // Each look either finds one, or takes a use away, moves it on or passes a
+    // pinned one: after five rounds all are pinned.
+    std::size_t looks = 5 * (lists_[kSmall].size + lists_[kMain].size);
+    const std::size_t small_room = std::max<std::size_t>(1, capacity() / 10);
+    for (; looks > 0; --looks) {
+      const bool from_small = lists_[kSmall].size >= small_room || lists_[kMain].empty();
+      const BlockId found = from_small ? LookAtSmall() : LookAtMain();
+      if (found != kNoBlock) return found;
+    }
+    return kNoBlock;
+  }
+
+  void Used(BlockId block, bool entered) override {
+    Block& one = blocks_[block];
+    if (entered) {
+      Move(block, one.where == kGone ? kMain : kSmall);
+      one.uses = 0;
+    } else {
+      one.uses = std::min<std::uint8_t>(kUsesMax, static_cast<std::uint8_t>(one.uses + 1));
+    }
+  }
+
+ private:
+  enum Where : std::uint8_t { kNowhere, kSmall, kMain, kGone };
+  struct Block {
+    std::uint64_t pinned_by = 0;
+    Where where = kNowhere;
+    std::uint8_t uses = 0;
+  };
+
+  BlockId LookAtSmall() {
+    const BlockId block = lists_[kSmall].first;
+    if (block == kNoBlock) return kNoBlock;
+    Block& one = blocks_[block];
+    if (one.pinned_by == request_) {
+      Move(block, kSmall);
+      return kNoBlock;
+    }
+    if (one.uses > 0) {
+      one.uses = 0;
+      Move(block, kMain);
+      return kNoBlock;
+    }
+    Move(block, kGone);
+    while (lists_[kGone].size > capacity()) Move(lists_[kGone].first, kNowhere);
+    return block;
+  }
+
+  BlockId LookAtMain() {
+    const BlockId block = lists_[kMain].first;
+    if (block == kNoBlock) return kNoBlock;
+    Block& one = blocks_[block];
+    const bool pinned = one.pinned_by == request_;
+    if (pinned || one.uses > 0) {
+      if (!pinned) --one.uses;
+      Move(block, kMain);
+      return kNoBlock;
+    }
+    Move(block, kNowhere);
+    return block;
+  }
+
+  void Move(BlockId block, Where to) {
+    Block& one = blocks_[block];
+    if (one.where != kNowhere) links_.Remove(&lists_[one.where], block);
+    one.where = to;
+    if (to != kNowhere) links_.PushLast(&lists_[to], block);
+  }
+
+  BlockLinks links_;
+  BlockLinks::List lists_[4];
+  std::vector<Block> blocks_;
+  std::uint64_t request_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<BlockCache> MakeS3Fifo(std::size_t capacity) {
+  return std::make_unique<S3Fifo>(capacity);
+}
+
+}  // namespace spillway
