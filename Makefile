@@ -8,6 +8,7 @@ SEEDS ?= 2000
 EVENTS ?= 20000
 N ?= 1000
 GRAPHS ?= 100000
+TRACES ?= ../shared/traces
 
 MAKEFLAGS += --no-print-directory
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
@@ -17,7 +18,7 @@ bootstrap = @tools/bootstrap.sh $(1)
 build     = @tools/build.sh $(1)
 check     = @python3 tools/check.py $(1)
 
-.PHONY: all run test bench lint san coverage sim kill-loop sweep graph-check ci-long install format clean help
+.PHONY: all run test bench lint san coverage sim kill-loop sweep graph-check replay-table ci-long install format clean help
 .DEFAULT_GOAL := all
 
 all: ## Build the program and the libraries (the default)
@@ -70,6 +71,11 @@ graph-check: ## Random step graphs against a naive fixpoint: GRAPHS=100000
 	$(call build,release graph_check)
 	@build/release/tests/graph_check --graphs $(GRAPHS)
 
+replay-table: ## Every order on the traces in TRACES=DIR, beside the goals
+	$(call bootstrap,run)
+	$(call build,release spillway_bin)
+	@python3 tools/replay_table.py --traces $(TRACES)
+
 ci-long: ## Everything: tests, all sanitizers, lint, coverage, long simulation, bench
 	$(call bootstrap,test)
 	$(call bootstrap,lint)
@@ -91,3 +97,5 @@ clean: ## Remove build/
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
+
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile

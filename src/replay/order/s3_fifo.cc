@@ -25,16 +25,12 @@ class S3Fifo final : public RankedBlockCache {
   void Pin(BlockId block) override { blocks_[block].pinned_by = request_; }
 
   BlockId Victim(BlockId) override {
-    // Each look either finds one, or takes a use away, moves it on or passes a
-    // pinned one: after five rounds all are pinned.
-    std::size_t looks = 5 * (lists_[kSmall].size + lists_[kMain].size);
     const std::size_t small_room = std::max<std::size_t>(1, capacity() / 10);
-    for (; looks > 0; --looks) {
-      const bool from_small = lists_[kSmall].size >= small_room || lists_[kMain].empty();
-      const BlockId found = from_small ? LookAtSmall() : LookAtMain();
-      if (found != kNoBlock) return found;
-    }
-    return kNoBlock;
+    BlockId found = kNoBlock;
+    if (lists_[kSmall].size >= small_room) found = ScanSmall();
+    if (found == kNoBlock) found = ScanMain();
+    if (found == kNoBlock) found = ScanSmall();
+    return found;
   }
 
   void Used(BlockId block, bool entered) override {
@@ -54,6 +50,21 @@ class S3Fifo final : public RankedBlockCache {
     Where where = kNowhere;
     std::uint8_t uses = 0;
   };
+
+  // Once round; nobody when all are pinned or move on.
+  BlockId ScanSmall() {
+    for (std::size_t looks = lists_[kSmall].size; looks > 0; --looks) {
+      if (const BlockId found = LookAtSmall(); found != kNoBlock) return found;
+    }
+    return kNoBlock;
+  }
+  // As often round as one can have been used, and once more.
+  BlockId ScanMain() {
+    for (std::size_t looks = (kUsesMax + 1) * lists_[kMain].size; looks > 0; --looks) {
+      if (const BlockId found = LookAtMain(); found != kNoBlock) return found;
+    }
+    return kNoBlock;
+  }
 
   BlockId LookAtSmall() {
     const BlockId block = lists_[kSmall].first;
