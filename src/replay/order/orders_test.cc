@@ -77,7 +77,7 @@ void Serve(const Trace& trace, BlockCache* cache, Before&& before, After&& after
 }
 
 TEST_P(EveryOrder, NeverHoldsMoreThanItMayAndHitsOnlyWhatItHolds) {
-  for (const std::size_t capacity : {1, 2, 7, 20, 1000}) {
+  for (const std::size_t capacity : {1UL, 2UL, 7UL, 20UL, 1000UL}) {
     const Trace trace = RandomTrace(capacity, 2000, 12);
     const auto cache = Make(GetParam(), capacity);
     std::size_t held = 0;
@@ -141,7 +141,7 @@ TEST_P(EveryOrder, IsTheSameEveryTime) {
 TEST_P(EveryOrder, NobodyNotToldTheFutureBeatsBelady) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     const Trace trace = RandomTrace(seed, 800, 10);
-    for (const std::size_t capacity : {10, 16, 30, 60}) {
+    for (const std::size_t capacity : {10UL, 16UL, 30UL, 60UL}) {
       // Who may refuse can beat it, since it may not; not an endless one.
       const std::size_t room = MayRefuse() ? trace.unique_blocks : capacity;
       EXPECT_LE(Hits(trace, GetParam(), capacity), Hits(trace, "belady", room))
