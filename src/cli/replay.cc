@@ -111,8 +111,8 @@ Result<Trace> Read(const Flags& flags, ReplayProgressBar* bar) {
     return Error{Code::kInvalidArgument, fmt::format("--spacing: {}", spacing.error().message)};
   }
   const auto spacing_ms = std::chrono::duration_cast<std::chrono::milliseconds>(*spacing).count();
-  if (spacing_ms > std::int64_t{1} << 40) {
-    return Error{Code::kInvalidArgument, "--spacing: expected at most 30 years"};
+  if (spacing_ms > std::int64_t{1} << 36) {
+    return Error{Code::kInvalidArgument, "--spacing: expected at most 2 years"};
   }
   ReadOptions options;
   options.format = flags.format;

@@ -106,6 +106,58 @@ TEST(ChainScore, RefusesANewcomerWorthLessThanWhoWouldLeave) {
   EXPECT_EQ(Use(&takes_all, loop, 5, 1, 1), 0U);
 }
 
+TEST(ChainScore, LearnsThatALaterTurnComesBackAndAFirstOneDoesNot) {
+  ChainScore score(30, {.guarded = false, .refuses = false});
+  double now = 0;
+  std::uint64_t session = 1;
+  for (int i = 0; i < 200; ++i) {
+    // Nine have one turn; the tenth has three, 20 s apart.
+    for (int k = 0; k < 9; ++k, ++session) Use(&score, Chain(session, 10), now, session);
+    for (std::uint32_t turn = 0; turn < 3; ++turn) {
+      Use(&score, Chain(session, 10 + turn), now + 20 * turn, session);
+    }
+    ++session;
+    now += 65;
+  }
+  const std::uint64_t second = session;
+  const std::uint64_t first = session + 1;
+  Use(&score, Chain(second, 10), now, second);
+  Use(&score, Chain(first, 10), now + 10, first);  // It would be back sooner, if at all.
+  Use(&score, Chain(second, 11), now + 20, second);
+  Use(&score, Chain(session + 2, 15), now + 25, session + 2);
+  // What the second turn brought was used no oftener than the other.
+  EXPECT_TRUE(score.Holds(Chain(second, 11).back()));
+  EXPECT_FALSE(score.Holds(Chain(first, 10).back()));
+}
+
+// Hits of the last phase, after the world has turned round: who came back never
+// does any more, and who never did always does.
+std::size_t HitsAfterATurnOfTheWorld(ChainScore* score) {
+  double now = 0;
+  std::uint64_t session = 1;
+  std::size_t hits = 0;
+  for (int i = 0; i < 24'000; ++i) {
+    const bool turned = i >= 12'000;
+    const std::uint32_t back = turned ? 2 : 1;
+    Use(score, Chain(session, 10), now, session, back);
+    Use(score, Chain(session + 1, 10), now + 1, session + 1, 3 - back);
+    Use(score, Chain(session + 2, 10), now + 2, session + 2, 3 - back);
+    const std::size_t hit = Use(score, Chain(session, 10), now + 3, session, 3 - back);
+    if (turned) hits += hit;
+    session += 3;
+    now += 4;
+  }
+  return hits;
+}
+
+TEST(ChainScore, TheGuardFollowsLruWhenWhatWasLearntIsWrong) {
+  ChainScore alone(30, kAlone);
+  ChainScore guarded(30);
+  const std::size_t hits = HitsAfterATurnOfTheWorld(&alone);
+  EXPECT_GT(HitsAfterATurnOfTheWorld(&guarded), hits);
+  EXPECT_GT(guarded.guard().fallbacks(), 0U) << hits;
+}
+
 TEST(ChainScore, HistoryIsBoundedAndNothingIsLostByForgetting) {
   ChainScore score(64, {.guarded = false, .refuses = true, .waits_max = 100});
   std::mt19937_64 dice(11);

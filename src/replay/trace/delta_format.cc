@@ -49,7 +49,7 @@ class DeltaFormat final : public TraceFormat {
     if (!agent) return agent.error();
     const Result<std::uint64_t> at = NumberIn(line, "t", std::uint64_t{1} << 50);
     if (!at) return at.error();
-    const Result<std::uint64_t> tokens = NumberIn(line, "n");
+    const Result<std::uint64_t> tokens = NumberIn(line, "n", kInputMax);
     if (!tokens) return tokens.error();
     const auto stream =
         builder->StreamOf(weka_ ? fmt::format("{}/{}", *s, *agent) : fmt::format("{}", *s));
@@ -61,7 +61,8 @@ class DeltaFormat final : public TraceFormat {
                                "the same stream",
                                *kept, stream.length)};
     }
-    if (Status ok = RangesIn(line, "b", kChainMax - std::min(kChainMax, stream.length), &ids_); !ok)
+    if (Status ok = RangesIn(line, "b", kChainMax - std::min<std::size_t>(kChainMax, *kept), &ids_);
+        !ok)
       return ok;
     TraceRequest request;
     request.at_ms =

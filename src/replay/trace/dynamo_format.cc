@@ -33,7 +33,7 @@ class DynamoFormat final : public TraceFormat {
     if (!session) return session.error();
     const Result<std::uint64_t> at = NumberIn(from, "request_received_ms");
     if (!at) return at.error();
-    const Result<std::uint64_t> tokens = NumberIn(from, "input_tokens");
+    const Result<std::uint64_t> tokens = NumberIn(from, "input_tokens", kInputMax);
     if (!tokens) return tokens.error();
     const Result<const Json*> replay = ObjectIn(from, "replay");
     if (!replay) return replay.error();

@@ -66,7 +66,7 @@ class LogFormat final : public TraceFormat {
     TraceRequest request;
     const Result<std::uint64_t> at = NumberIn(line, "at_ms");
     if (!at) return at.error();
-    const Result<std::uint64_t> tokens = NumberIn(line, "tokens");
+    const Result<std::uint64_t> tokens = NumberIn(line, "tokens", kInputMax);
     if (!tokens) return tokens.error();
     if (Status ok = NumbersIn(line, "chain", &ids_); !ok) return ok;
     if (ids_.size() > kChainMax) {

@@ -16,7 +16,7 @@ class MooncakeFormat final : public TraceFormat {
     TraceRequest request;
     const Result<std::uint64_t> at = NumberIn(line, "timestamp");
     if (!at) return at.error();
-    const Result<std::uint64_t> tokens = NumberIn(line, "input_length");
+    const Result<std::uint64_t> tokens = NumberIn(line, "input_length", kInputMax);
     if (!tokens) return tokens.error();
     if (Status ok = NumbersIn(line, "hash_ids", &ids_); !ok) return ok;
     if (ids_.size() > kChainMax) {

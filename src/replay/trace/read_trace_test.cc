@@ -188,6 +188,8 @@ TEST_F(ReadTraceTest, ABrokenLineSaysWhereAndWhatWasExpected) {
               HasSubstr("line 2: 'hash_ids': expected a list of whole numbers from 0 on"));
   EXPECT_THAT(ErrorOf(good + R"({"timestamp":"x","input_length":6,"hash_ids":[1]})"),
               HasSubstr("line 2: 'timestamp': expected a whole number"));
+  EXPECT_THAT(ErrorOf(good + R"({"timestamp":1,"input_length":1e30,"hash_ids":[1]})"),
+              HasSubstr("'input_length': expected a whole number from 0 to 4294967296"));
   EXPECT_THAT(ErrorOf(kWekaHead + R"({"s":0,"a":0,"t":0,"n":9,"k":3,"b":[]})"),
               HasSubstr("line 3: 'k' is 3: expected at most 0"));
   EXPECT_THAT(ErrorOf(kWekaHead + R"({"s":0,"a":0,"t":0,"n":9,"k":0,"b":[[1]]})"),

@@ -1,6 +1,8 @@
 #include "replay/trace/trace.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace spillway {
 
@@ -61,7 +63,14 @@ void TraceBuilder::Add(TraceRequest request, std::uint32_t stream, std::size_t k
 // Times of one stream never fall, and equal ones stay as they came: each chain
 // still follows the one it grew from.
 Trace TraceBuilder::Finish() {
-  std::ranges::stable_sort(trace_.requests, {}, &TraceRequest::at_ms);
+  std::vector<std::uint32_t> order(trace_.requests.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::sort(order, {},
+                    [this](std::uint32_t i) { return std::pair(trace_.requests[i].at_ms, i); });
+  std::vector<TraceRequest> sorted;
+  sorted.reserve(order.size());
+  for (const std::uint32_t i : order) sorted.push_back(trace_.requests[i]);
+  trace_.requests = std::move(sorted);
   trace_.streams = static_cast<std::uint32_t>(growing_.size());
   trace_.unique_blocks = ids_.size();
   return std::move(trace_);

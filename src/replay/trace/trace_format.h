@@ -16,6 +16,8 @@ namespace spillway {
 
 // More blocks than this in one request are taken for a mistake.
 inline constexpr std::size_t kChainMax = std::size_t{1} << 20;
+// And more tokens (bytes, for lmcache) of input.
+inline constexpr std::uint64_t kInputMax = std::uint64_t{1} << 32;
 
 class TraceFormat {
  public:
