@@ -75,8 +75,10 @@ TEST_P(GpuMemoryTest, AnotherWordForZeroingIsRefused) {
   EXPECT_THAT(cache.error().message, HasSubstr("zero_before_release: 'sometimes'"));
 }
 
-TEST_P(GpuMemoryTest, SlabsDoAllButLendTheirAddresses) {
-  if (GetParam() != GpuKind::kHip) GTEST_SKIP() << "CUDA has no slabs";
+class GpuSlabTest : public GpuMemoryTest {};
+INSTANTIATE_TEST_SUITE_P(Amd, GpuSlabTest, ::testing::Values(GpuKind::kHip));
+
+TEST_P(GpuSlabTest, DoAllButLendTheirAddresses) {
   Begin({.vmm = "keeps"});
   Open();
   EXPECT_TRUE(cache_->stats().device_slabs);

@@ -57,7 +57,8 @@ void PressureModel::Sample(std::optional<double> pressure, Bytes total, Bytes ou
     if (!unknown_) ceiling_ = ours;
     unknown_ = true;
     others_.reset();
-    others_rate_ = 0;
+    others_took_ = 0;
+    others_most_ = 0;
     See(std::nullopt, now);
     return;
   }
@@ -69,10 +70,16 @@ void PressureModel::Sample(std::optional<double> pressure, Bytes total, Bytes ou
   const Others others{*pressure * static_cast<double>(total_) - static_cast<double>(ours), total_,
                       now};
   const bool comparable = others_ && others_->total == others.total && now > others_->at;
-  const double seconds =
-      comparable ? std::chrono::duration<double>(now - others_->at).count() : 1.0;
-  const double rate = comparable ? (others.bytes - others_->bytes) / seconds : 0.0;
-  others_rate_ = std::max(0.0, (others_rate_ + rate) / 2);
+  if (comparable) {
+    // Two seconds halve what was taken, and how far the most lies above.
+    const double left = std::exp2(-std::chrono::duration<double>(now - others_->at).count() / 2.0);
+    const double most = others_->bytes + (others_most_ - others_->bytes) * left;
+    others_took_ *= left;
+    if (others.bytes > most) others_took_ += others.bytes - most;
+    others_most_ = std::max(most, others.bytes);
+  } else {
+    others_most_ = others.bytes;
+  }
   others_ = others;
   for (int level = 1; level < kLevels; ++level) {
     if (*pressure >= Threshold(level)) level_ = std::max(level_, static_cast<Level>(level));
@@ -110,7 +117,8 @@ void PressureModel::Forget() {
   ours_then_ = 0;
   unknown_ = false;
   others_.reset();
-  others_rate_ = 0;
+  others_took_ = 0;
+  others_most_ = 0;
 }
 
 double PressureModel::Corrected(Bytes ours) const {
@@ -122,7 +130,7 @@ double PressureModel::Corrected(Bytes ours) const {
 Bytes PressureModel::Raised(Bytes reserve) const {
   const Bytes most = total_ / 10;
   if (reserve >= most) return reserve;
-  const double soon = others_rate_ * 0.1;
+  const double soon = others_took_;
   if (soon >= static_cast<double>(most) - static_cast<double>(reserve)) return most;
   return soon > 0 ? reserve + static_cast<Bytes>(soon) : reserve;
 }

@@ -35,7 +35,7 @@ class PressureModel {
   Bytes total() const { return total_; }
   // Free memory of the card as far as we know.
   Bytes Free(Bytes ours) const;
-  // `reserve`, and what others take in a tenth of a second as they do now.
+  // `reserve`, and what others took lately.
   Bytes Raised(Bytes reserve) const;
   // While unknown: the most we may hold.
   Bytes ceiling() const { return ceiling_; }
@@ -67,14 +67,16 @@ class PressureModel {
   bool unknown_ = false;
   Bytes ceiling_ = 0;
   // What others held by the last good sample, and when that was; none after a
-  // failed one. `others_rate_`: bytes a second, the latest counting half.
+  // failed one. `others_took_`: bytes by which they exceeded the most they had had,
+  // fading; the most fades towards what they have.
   struct Others {
     double bytes;
     Bytes total;
     TimePoint at;
   };
   std::optional<Others> others_;
-  double others_rate_ = 0;
+  double others_took_ = 0;
+  double others_most_ = 0;
   TimePoint sampled_at_;
   Duration period_{};
 };
