@@ -20,6 +20,7 @@
 
 #include "ask/protocol.h"
 #include "ask/unix_socket.h"
+#include "base/quiet_thread.h"
 
 namespace spillway {
 namespace {
@@ -359,7 +360,7 @@ Result<std::unique_ptr<AskServer>> AskServer::Open(Settings settings, AskHandler
   std::unique_ptr<AskServer> server(
       new AskServer(std::move(settings), std::move(*door), wake_fd, handler));
   try {
-    server->thread_ = std::thread([loop = server->loop_.get()] { loop->Run(); });
+    server->thread_ = QuietThread([loop = server->loop_.get()] { loop->Run(); });
   } catch (const std::system_error& error) {
     return Error{Code::kUnavailable, fmt::format("ask: no thread: {}", error.what())};
   }

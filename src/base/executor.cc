@@ -3,6 +3,8 @@
 #include <new>
 #include <system_error>
 
+#include "base/quiet_thread.h"
+
 namespace spillway {
 
 ThreadExecutor::~ThreadExecutor() {
@@ -17,7 +19,7 @@ ThreadExecutor::~ThreadExecutor() {
 bool ThreadExecutor::IsReady() {
   const std::lock_guard lock(mutex_);
   try {
-    if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
+    if (!thread_.joinable()) thread_ = QuietThread([this] { Loop(); });
     return true;
   } catch (const std::system_error&) {
     return false;
@@ -32,7 +34,7 @@ void ThreadExecutor::Run(Strand::Task* task) {
     task->next = nullptr;
     (first_ == nullptr ? first_ : last_->next) = task;
     last_ = task;
-    if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
+    if (!thread_.joinable()) thread_ = QuietThread([this] { Loop(); });
   }
   wake_.notify_one();
 }

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/printable.h"
+#include "base/quiet_thread.h"
 #include "cache/thread_mover.h"
 #include "device/host/host_pool.h"
 
@@ -506,7 +507,7 @@ void Core::LetGoOfSelf() {
     // stays open: that is less than to end here.
     BlobStore* const gone = disk.release();
     try {
-      std::thread([gone] { delete gone; }).detach();
+      QuietThread([gone] { delete gone; }).detach();
     } catch (const std::system_error&) {
       static_cast<void>(gone);
     } catch (const std::bad_alloc&) {

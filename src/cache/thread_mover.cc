@@ -10,6 +10,8 @@
 #include <new>
 #include <system_error>
 
+#include "base/quiet_thread.h"
+
 namespace spillway {
 
 namespace {
@@ -95,10 +97,10 @@ bool ThreadMover::IsReady(TierId from, TierId to) {
   // Copies of a device wait for the device: two at a time keep the link busy.
   const bool link = shared_->crew != nullptr && (lane == 0 || lane == 3);
   try {
-    if (!deliverer_.joinable()) deliverer_ = std::thread(&ThreadMover::DeliverAll, shared_);
+    if (!deliverer_.joinable()) deliverer_ = QuietThread(&ThreadMover::DeliverAll, shared_);
     for (std::size_t i = 0; i < (link ? kThreads : 2); ++i) {
       std::thread& thread = threads_.at(lane).at(i);
-      if (!thread.joinable()) thread = std::thread(&ThreadMover::Work, shared_, lane, i == 1);
+      if (!thread.joinable()) thread = QuietThread(&ThreadMover::Work, shared_, lane, i == 1);
     }
     return true;
   } catch (const std::system_error&) {

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/quiet_thread.h"
 #include "spillway/pressure.h"
 #include "spillway/units.h"
 
@@ -28,7 +29,7 @@ auto RunBounded(Duration within, Work work) -> std::optional<decltype(work())> {
   };
   const auto shared = std::make_shared<Shared>();
   try {
-    std::thread([shared, work = std::move(work)]() mutable {
+    QuietThread([shared, work = std::move(work)]() mutable {
       std::optional<decltype(work())> value;
       try {
         value.emplace(work());

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/parse.h"
+#include "base/quiet_thread.h"
 
 namespace spillway {
 
@@ -90,7 +91,7 @@ class Poller::State : public std::enable_shared_from_this<State> {
   template <typename Run>
   bool Spawn(const char* name, Run&& run) {
     try {
-      std::thread([self = shared_from_this(), name, run] {
+      QuietThread([self = shared_from_this(), name, run] {
         pthread_setname_np(pthread_self(), name);
         run(*self);
       }).detach();

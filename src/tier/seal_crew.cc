@@ -5,16 +5,18 @@
 #include <algorithm>
 #include <system_error>
 
+#include "base/quiet_thread.h"
+
 namespace spillway {
 
 SealCrew::SealCrew(std::size_t threads) {
   threads_.reserve(threads);
   for (std::size_t i = 0; i < threads; ++i) {
     try {
-      threads_.emplace_back([this] {
+      threads_.push_back(QuietThread([this] {
         ::pthread_setname_np(::pthread_self(), "spillway-seal");
         Work();
-      });
+      }));
     } catch (const std::system_error&) {
       return;  // Fewer are slower; who finishes a job does it alone, if need be.
     }

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/parse.h"
+#include "base/quiet_thread.h"
 #include "device/host/host_pages.h"
 #include "device/host_copy.h"
 
@@ -243,7 +244,7 @@ void HostPool::DropHighestReady() {
 void HostPool::EnsureThread() {
   if (thread_.joinable()) return;
   try {
-    thread_ = std::thread([this] {
+    thread_ = QuietThread([this] {
       ::pthread_setname_np(::pthread_self(), "spillway-pool");
       Work();
     });

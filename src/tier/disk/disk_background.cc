@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/quiet_thread.h"
 #include "tier/disk/disk_store.h"
 #include "tier/disk/system_error.h"
 
@@ -21,7 +22,7 @@ constexpr auto kIdleFor = std::chrono::seconds(10);
 template <typename Work>
 bool Spawn(std::thread* thread, Work&& work) {
   try {
-    *thread = std::thread(std::forward<Work>(work));
+    *thread = QuietThread(std::forward<Work>(work));
     return true;
   } catch (const std::system_error&) {
     return false;

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/quiet_thread.h"
 #include "tier/disk/disk_store.h"
 #include "tier/disk/system_error.h"
 
@@ -228,9 +229,9 @@ Status DiskStore::Begin() {
     if (Status status = journal_.Start(opening_.store); !status) return status;
   }
   if (!background_) return {};
-  thread_ = std::thread([this] { Loop(); });
+  thread_ = QuietThread([this] { Loop(); });
   // Before anybody needs it: later there may be no memory for a thread.
-  settler_ = std::thread([this] { SettleOnDemand(); });
+  settler_ = QuietThread([this] { SettleOnDemand(); });
   return {};
 }
 
