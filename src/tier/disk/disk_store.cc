@@ -47,7 +47,8 @@ bool DiskStore::needs_settling() const {
 
 std::string DiskStore::unsettled_why() const {
   const Guard guard(mutex_);
-  return unsettled_why_.empty() ? "it has not answered yet" : unsettled_why_;
+  // Owed, and nothing went wrong so far.
+  return owed_ > 0 && unsettled_why_.empty() ? "it has not answered yet" : unsettled_why_;
 }
 
 std::string DiskStore::why() const {
