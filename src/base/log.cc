@@ -24,8 +24,8 @@ struct Log {
 };
 
 Log& TheLog() {
-  static Log* const log = new Log;
-  return *log;
+  static Log* const kLog = new Log;
+  return *kLog;
 }
 
 spdlog::level::level_enum LevelOf(LogLevel level) {
@@ -71,7 +71,7 @@ void WriteLog(LogLevel level, std::string_view text) noexcept {
     } else {
       log.to_error.log(LevelOf(level), spdlog::string_view_t(text.data(), text.size()));
     }
-  } catch (...) {
+  } catch (...) {  // NOLINT(bugprone-empty-catch)
     // Nobody else is to suffer from it.
   }
 }

@@ -239,8 +239,8 @@ void GpuCopies::Job::HashBehind(GpuAddress base, Bytes copied) {
   if (count == 0 || (!last && count < copies_->settings_.hash_batch)) return;
   GpuAddress data = base + hashed_ * kHashPieceBytes;
   auto pieces = static_cast<unsigned>(count);
-  const std::uint64_t* keys = lane_->hash_keys;
-  Hash128* to = lane_->hashes + hashed_;
+  auto keys = reinterpret_cast<GpuAddress>(lane_->hash_keys);
+  auto to = reinterpret_cast<GpuAddress>(lane_->hashes + hashed_);
   void* arguments[] = {&data, &pieces, &keys, &to};
   const unsigned grid = (pieces * kHashThreadsPerPiece + kHashThreads - 1) / kHashThreads;
   kernels_used_ = true;

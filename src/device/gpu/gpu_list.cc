@@ -34,8 +34,9 @@ std::string Lower(std::string_view text) {
 bool IsNamed(const GpuFacts& gpu, std::string_view which) {
   if (which.empty()) return true;
   int number = 0;
-  const char* const last = which.data() + which.size();
-  const auto [end, error] = std::from_chars(which.data(), last, number);
+  const char* const first = which.data();
+  const char* const last = first + which.size();
+  const auto [end, error] = std::from_chars(first, last, number);
   if (error == std::errc() && end == last) return number == gpu.ordinal;
   const std::string wanted = Lower(which);
   const std::string uuid = Lower(gpu.uuid);
