@@ -2,6 +2,8 @@
 // said.
 #pragma once
 
+#include <stdlib.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,9 +18,19 @@ struct Ran {
   std::string err;
 };
 
+// What GPUs this machine has is no concern of a test that names no library.
+inline void WithoutGpus() {
+  for (const char* library :
+       {"SPILLWAY_NVML_LIBRARY", "SPILLWAY_CUDA_LIBRARY", "SPILLWAY_HIP_LIBRARY",
+        "SPILLWAY_ROCM_SMI_LIBRARY", "SPILLWAY_AMD_SMI_LIBRARY"}) {
+    ::setenv(library, "", 0);
+  }
+}
+
 // `name` is what the command sees as argv[0].
 inline Ran RunCommand(int (*command)(int argc, char** argv), std::string_view name,
                       std::vector<std::string> arguments) {
+  WithoutGpus();
   arguments.insert(arguments.begin(), std::string(name));
   std::vector<char*> argv;
   argv.reserve(arguments.size() + 1);

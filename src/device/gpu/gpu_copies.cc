@@ -300,6 +300,8 @@ Status GpuCopies::Run(Way way, std::vector<Piece> pieces, const DeviceOrder& ord
   }
   const bool clean = done || Drain(lane->get());
   Give(way, std::move(*lane), clean);
+  // What a device said while it was being lost is not believed.
+  if (done && is_lost()) return Error{Code::kUnavailable, lost()};
   return done;
 }
 
