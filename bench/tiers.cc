@@ -67,7 +67,9 @@ std::string Key(std::uint64_t number) { return fmt::format("context:{:06}", numb
 // --- beside a neighbour ---
 
 void Share(const Settings& settings, Report* report) {
-  const std::string card = fmt::format("bench-{}", ::getpid());
+  const Scratch scratch;  // Where the card's file goes when all is over.
+  ::setenv("SPILLWAY_RUN_DIR", scratch.path().c_str(), 1);
+  const std::string card = "bench";
   constexpr Bytes kTotal = kGiB;
   constexpr Bytes kEntry = kMiB;
   const double hold = settings.quick ? 3 : 30;

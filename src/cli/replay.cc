@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/parse.h"
+#include "cli/arguments.h"
 #include "cli/replay_progress.h"
 #include "replay/order/orders.h"
 #include "replay/plot.h"
@@ -262,14 +263,7 @@ int RunReplay(int argc, char** argv) {
   Flags flags;
   CLI::App app(kAbout, "spillway replay");
   Describe(&app, &flags);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return Complain(fmt::format("{}; see spillway replay --help", error.what()));
-  }
+  if (const auto status = ReadArguments(&app, argc, argv)) return *status;
   return Replay(flags);
 }
 

@@ -230,7 +230,10 @@ int RunSelftest(int argc, char** argv) {
     if (!named) return Complain("--device: " + named.error().message, 2);
     if (!named->is_gpu && device != "cpu") {
       return Complain(
-          fmt::format("--device: '{}' is a shared card; cpu tries a private one", device), 2);
+          fmt::format("--device: '{}' is no GPU; there are cuda:N, hip:N, a GPU's UUID, and cpu, "
+                      "which tries a private card",
+                      device),
+          2);
     }
     reports.push_back(named->is_gpu ? TestGpu(*named, *most) : TestCard());
   }

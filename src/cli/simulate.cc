@@ -14,6 +14,7 @@
 
 #include "base/parse.h"
 #include "cache/settings.h"
+#include "cli/arguments.h"
 #include "replay/run_scenario.h"
 
 namespace spillway {
@@ -145,14 +146,7 @@ int RunSimulate(int argc, char** argv) {
   Flags flags;
   CLI::App app(kAbout, "spillway simulate");
   Describe(&app, &flags);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return Complain(fmt::format("{}; see spillway simulate --help", error.what()));
-  }
+  if (const auto status = ReadArguments(&app, argc, argv)) return *status;
   flags.preset_given = app.count("--preset") > 0;
   return Simulate(flags);
 }

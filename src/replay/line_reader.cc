@@ -9,8 +9,20 @@
 
 namespace spillway {
 namespace {
-constexpr std::size_t kReadBytes = std::size_t{64} << 10;
+constexpr std::size_t kReadBytes = std::size_t{256} << 10;
+
+Result<std::size_t> ReadFrom(int fd, char* into, std::size_t bytes) {
+  ssize_t count = 0;
+  do {
+    count = read(fd, into, bytes);
+  } while (count < 0 && errno == EINTR);
+  if (count >= 0) return static_cast<std::size_t>(count);
+  return Error{Code::kUnavailable, fmt::format("can't read: {}", std::strerror(errno))};
+}
 }  // namespace
+
+LineReader::LineReader(int fd)
+    : LineReader([fd](char* into, std::size_t bytes) { return ReadFrom(fd, into, bytes); }) {}
 
 Result<std::optional<std::string_view>> LineReader::Next() {
   std::size_t searched = begin_;
@@ -19,13 +31,13 @@ Result<std::optional<std::string_view>> LineReader::Next() {
     if (end != std::string::npos || (ended_ && begin_ < buffer_.size())) {
       ++number_;
       const std::size_t length = (end == std::string::npos ? buffer_.size() : end) - begin_;
-      if (length > kLineBytesMax) break;
+      if (length > line_bytes_max_) break;
       const std::string_view line(buffer_.data() + begin_, length);
       begin_ += length + (end == std::string::npos ? 0 : 1);
       return std::optional<std::string_view>(line);
     }
     if (ended_) return std::optional<std::string_view>();
-    if (buffer_.size() - begin_ > kLineBytesMax) {
+    if (buffer_.size() - begin_ > line_bytes_max_) {
       ++number_;
       break;
     }
@@ -36,7 +48,7 @@ Result<std::optional<std::string_view>> LineReader::Next() {
     }
   }
   return Error{Code::kInvalidArgument,
-               fmt::format("the line is longer than {} bytes", kLineBytesMax)};
+               fmt::format("the line is longer than {} bytes", line_bytes_max_)};
 }
 
 Status LineReader::Fill() {
@@ -44,16 +56,10 @@ Status LineReader::Fill() {
   begin_ = 0;
   const std::size_t before = buffer_.size();
   buffer_.resize(before + kReadBytes);
-  ssize_t count = 0;
-  do {
-    count = read(fd_, buffer_.data() + before, kReadBytes);
-  } while (count < 0 && errno == EINTR);
-  const int error = errno;
-  buffer_.resize(before + static_cast<std::size_t>(count < 0 ? 0 : count));
-  if (count < 0) {
-    return Error{Code::kUnavailable, fmt::format("can't read: {}", std::strerror(error))};
-  }
-  ended_ = count == 0;
+  const Result<std::size_t> count = read_(buffer_.data() + before, kReadBytes);
+  buffer_.resize(before + (count ? *count : 0));
+  if (!count) return count.error();
+  ended_ = *count == 0;
   return {};
 }
 

@@ -18,6 +18,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cache/testing/scratch_folder.h"
 #include "cache/testing/tiers_fixture.h"
 #include "device/testing/fake_gpu.h"
 #include "spillway/cache.h"
@@ -101,9 +102,6 @@ class GpuCacheTest : public ::testing::TestWithParam<GpuKind> {
 
   GpuCacheTest()
       : gpu_(GetParam(), SPILLWAY_FAKES_DIR, {.total = kTotal, .granularity = 64 * kKiB}) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "spillway-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp");
-    scratch_ = pattern;
     ::setenv(GetParam() == GpuKind::kCuda ? "SPILLWAY_CUDA_LIBRARY" : "SPILLWAY_HIP_LIBRARY",
              gpu_.library().c_str(), 1);
     options_.device = std::string(Name(GetParam())) + ":0";
@@ -120,8 +118,6 @@ class GpuCacheTest : public ::testing::TestWithParam<GpuKind> {
     program_.reset();
     ::unsetenv("SPILLWAY_CUDA_LIBRARY");
     ::unsetenv("SPILLWAY_HIP_LIBRARY");
-    std::error_code ignored;
-    std::filesystem::remove_all(scratch_, ignored);
   }
 
   Result<std::unique_ptr<Cache>> TryOpen() {
@@ -183,7 +179,7 @@ class GpuCacheTest : public ::testing::TestWithParam<GpuKind> {
   }
 
   FakeGpu gpu_;
-  std::filesystem::path scratch_;
+  const ScratchFolder scratch_;
   std::shared_ptr<ManualPressure> host_pressure_ = std::make_shared<ManualPressure>(kGiB);
   std::shared_ptr<ManualPressure> disk_pressure_ = std::make_shared<ManualPressure>(128 * kMiB);
   Options options_;

@@ -21,6 +21,7 @@
 
 #include "cache/core.h"
 #include "cache/parts.h"
+#include "cache/testing/scratch_folder.h"
 #include "spillway/cache.h"
 #include "spillway/testing.h"
 
@@ -65,9 +66,6 @@ class TiersTest : public ::testing::Test {
   };
 
   TiersTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "spillway-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp");
-    scratch_ = pattern;
     options_.capacity = 8 * kMiB;
     options_.host_capacity = 16 * kMiB;
     options_.disk_dir = (scratch_ / "disk").string();
@@ -76,11 +74,7 @@ class TiersTest : public ::testing::Test {
     options_.write_behind_rate.reset();
     options_.ttl.reset();
   }
-  ~TiersTest() override {
-    cache_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(scratch_, ignored);
-  }
+  ~TiersTest() override { cache_.reset(); }
 
   Cache& Open() {
     Options options = options_;
@@ -123,7 +117,7 @@ class TiersTest : public ::testing::Test {
     return count;
   }
 
-  std::filesystem::path scratch_;
+  const ScratchFolder scratch_;
   std::shared_ptr<ManualPressure> device_pressure_ = std::make_shared<ManualPressure>(8 * kMiB);
   std::shared_ptr<ManualPressure> host_pressure_ = std::make_shared<ManualPressure>(16 * kMiB);
   std::shared_ptr<ManualPressure> disk_pressure_ = std::make_shared<ManualPressure>(64 * kMiB);

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "replay/line_reader.h"
 #include "spillway/result.h"
 
 namespace spillway {
@@ -23,9 +24,9 @@ class TraceLines {
   // The next line without its end; nothing at the end of the file. The view
   // lives until the next call. An error: reading failed (a damaged archive, say)
   // or the line is longer than kLineBytesMax.
-  Result<std::optional<std::string_view>> Next();
+  Result<std::optional<std::string_view>> Next() { return lines_.Next(); }
   // Number of the line Next gave last, from 1 on.
-  std::size_t number() const { return number_; }
+  std::size_t number() const { return lines_.number(); }
   // Share of the file read so far; nothing when its size is not known.
   std::optional<double> progress() const;
 
@@ -33,16 +34,11 @@ class TraceLines {
   struct Close {
     void operator()(void* file) const;
   };
-  TraceLines(void* file, std::string path, std::size_t size);
-  Status Fill();
+  TraceLines(void* file, const std::string& path, std::size_t size);
 
   std::unique_ptr<void, Close> file_;  // zlib's own.
-  std::string path_;
-  std::size_t size_ = 0;  // Bytes of the file itself; 0: unknown.
-  std::string buffer_;
-  std::size_t begin_ = 0;
-  std::size_t number_ = 0;
-  bool ended_ = false;
+  std::size_t size_ = 0;               // Bytes of the file itself; 0: unknown.
+  LineReader lines_;
 };
 
 }  // namespace spillway
