@@ -151,8 +151,9 @@ void Store::GiveBack(std::uint32_t id, TierId tier, std::byte* block) {
 // come from below is so from the start.
 void Store::SetCopies(std::uint32_t id, TierMask after) {
   Record& record = slots_->record(id);
-  // ForEach looks at it from anywhere.
-  const TierMask before = std::atomic_ref(record.copies).exchange(after, std::memory_order_relaxed);
+  // ForEach looks at it from anywhere; only the strand writes.
+  const TierMask before = record.copies;
+  std::atomic_ref(record.copies).store(after, std::memory_order_relaxed);
   const Bytes size = slots_->slot(id).size;
   for (const TierId tier : {TierId::kDevice, TierId::kHost}) {
     const bool was = Has(before, tier) && (before & BelowMask(tier)) != 0;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <ranges>
 #include <span>
 
 #include <fmt/format.h>
@@ -202,7 +203,7 @@ Status StepGraph::Impl::Load(const GraphDocument& document, TimePoint now) {
   if (ok) return ok;
   Drop(names_.at(document.run), RunState::kCancelled);
   ended_.pop_front();
-  for (auto each = before.rbegin(); each != before.rend(); ++each) keys_.Restore(*each);
+  for (const auto& each : std::views::reverse(before)) keys_.Restore(each);
   return ok;
 }
 

@@ -178,8 +178,9 @@ std::vector<StepIndex> RunGraph::FindBody(std::span<const StepIndex> sources, St
     body.push_back(at);
   };
   for (const StepIndex source : sources) add(source);
-  for (std::size_t next = 0; next < body.size(); ++next) {
-    for (EdgeIndex e = steps_[body[next]].first_in; e != kNoIndex; e = edges_[e].next_in) {
+  std::size_t next = 0;
+  while (next < body.size()) {  // It grows meanwhile.
+    for (EdgeIndex e = steps_[body[next++]].first_in; e != kNoIndex; e = edges_[e].next_in) {
       if (edges_[e].kind == EdgeKind::kForward) add(edges_[e].from);
     }
   }
@@ -203,8 +204,9 @@ void RunGraph::MarkReached(std::span<const StepIndex> sources, StepIndex head) {
     reached.push_back(at);
   };
   add(head);
-  for (std::size_t next = 0; next < reached.size(); ++next) {
-    for (EdgeIndex e = steps_[reached[next]].first_out; e != kNoIndex; e = edges_[e].next_out) {
+  std::size_t next = 0;
+  while (next < reached.size()) {  // It grows meanwhile.
+    for (EdgeIndex e = steps_[reached[next++]].first_out; e != kNoIndex; e = edges_[e].next_out) {
       if (edges_[e].kind == EdgeKind::kForward) add(edges_[e].to);
     }
   }

@@ -21,7 +21,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::kNever;
 using testing::OneRun;
-using ::testing::UnorderedElementsAre;
 using Names = std::vector<std::string>;
 
 // --- bad input ---

@@ -87,9 +87,9 @@ class Validator {
       for (EdgeIndex e = graph_.steps()[todo[next]].first_out; e != kNoIndex;
            e = graph_.edges()[e].next_out) {
         const RunEdge& edge = graph_.edges()[e];
-        if (edge.kind == EdgeKind::kForward && missing[edge.to] > 0 && --missing[edge.to] == 0) {
-          todo.push_back(edge.to);
-        }
+        if (edge.kind != EdgeKind::kForward || missing[edge.to] == 0) continue;
+        --missing[edge.to];
+        if (missing[edge.to] == 0) todo.push_back(edge.to);
       }
     }
     std::vector<StepIndex> never;

@@ -20,14 +20,14 @@ inline std::size_t AgeBin(double age_s) {
 
 // Where each bin begins, in seconds; the one past the last as if it had an end.
 inline const std::array<double, kAgeBins + 1>& AgeEdges() {
-  static const std::array<double, kAgeBins + 1> edges = [] {
+  static const std::array<double, kAgeBins + 1> kEdges = [] {
     std::array<double, kAgeBins + 1> made{};
     for (std::size_t i = 1; i < made.size(); ++i) {
       made[i] = kFirstAgeS * std::exp2(static_cast<double>(i - 1) / 4);
     }
     return made;
   }();
-  return edges;
+  return kEdges;
 }
 
 }  // namespace spillway

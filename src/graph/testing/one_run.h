@@ -20,7 +20,7 @@ inline constexpr std::optional<std::uint32_t> kNever = std::nullopt;
 
 class OneRun {
  public:
-  explicit OneRun(std::string name = "r", RunSpec spec = {}, StepGraph* shared = nullptr)
+  explicit OneRun(std::string name = "r", const RunSpec& spec = {}, StepGraph* shared = nullptr)
       : run_(std::move(name)), graph_(shared == nullptr ? &own_ : shared) {
     Ok(graph_->BeginRun(run_, spec, now));
   }
