@@ -1,14 +1,12 @@
 // How a cache has its GPU memory: by slabs where the driver's own management does
 // not work, and zeroed before it goes where the driver hands out what it finds.
-#include <stdlib.h>
-
+#include <filesystem>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "cache/testing/gpu_fixture.h"
-#include "device/gpu/gpu_list.h"
 #include "device/gpu/gpu_record.h"
 #include "spillway/log.h"
 
@@ -19,14 +17,8 @@ using ::testing::HasSubstr;
 
 class GpuMemoryTest : public GpuCacheTest {
  protected:
-  void SetUp() override {
-    SetLog(LogLevel::kOff);
-    ::setenv("SPILLWAY_STATE_DIR", (scratch_ / "state").c_str(), 1);
-  }
-  void TearDown() override {
-    ::unsetenv("SPILLWAY_STATE_DIR");
-    SetLog(LogLevel::kInfo);
-  }
+  void SetUp() override { SetLog(LogLevel::kOff); }
+  void TearDown() override { SetLog(LogLevel::kInfo); }
   void Begin(FakeGpuOptions options) {
     options.total = kTotal;
     options.granularity = 64 * kKiB;
@@ -44,9 +36,7 @@ class GpuMemoryTest : public GpuCacheTest {
     return gpu_.calls("fill") - before;
   }
   void Record(bool stale) {
-    GpuRecord record{.uuid = "GPU-5b1e0c2f-7a44-4d8e-9c31-d2f60a8b7e00",
-                     .kind = std::string(Name(GetParam())),
-                     .version = VersionText(*gpu_.driver(), "/proc", "/sys")};
+    GpuRecord record{.uuid = kUuid, .kind = std::string(Name(GetParam())), .version = Version()};
     record.stale_after_exit = stale;
     record.stale_after_release = false;
     ASSERT_TRUE(WriteGpuRecord(record));
@@ -73,6 +63,53 @@ TEST_P(GpuMemoryTest, AnotherWordForZeroingIsRefused) {
   const auto cache = TryOpen();
   ASSERT_FALSE(cache);
   EXPECT_THAT(cache.error().message, HasSubstr("zero_before_release: 'sometimes'"));
+}
+
+class GpuCopyChoiceTest : public GpuMemoryTest {
+ protected:
+  void Forget() { std::filesystem::remove_all(scratch_ / "state"); }
+  // Kernels launched by a cache for a set in pieces of 10,000 bytes.
+  std::uint64_t Launches() {
+    Open();
+    const std::uint64_t before = gpu_.calls("launch");
+    EXPECT_TRUE(SetOnDevice("k"));
+    const std::uint64_t launches = gpu_.calls("launch") - before;
+    EXPECT_EQ(GetOnDevice("k"), Bulk("k", kValue));
+    cache_.reset();
+    return launches;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Cuda, GpuCopyChoiceTest, ::testing::Values(GpuKind::kCuda));
+
+TEST_P(GpuCopyChoiceTest, IsMadeOnceAndKept) {
+  Forget();
+  const std::uint64_t before = gpu_.calls("launch");
+  Open();
+  EXPECT_GT(gpu_.calls("launch"), before);  // It was tried.
+  cache_.reset();
+  const auto kept = ReadCopyRecord(kUuid, "cuda", Version());
+  ASSERT_TRUE(kept);
+  EXPECT_NE(kept->when, "");
+  const std::uint64_t tried = gpu_.calls("launch");
+  Open();
+  EXPECT_EQ(gpu_.calls("launch"), tried);
+  EXPECT_EQ(gpu_.misuse(), "");
+}
+
+TEST_P(GpuCopyChoiceTest, IsHeeded) {
+  ASSERT_TRUE(WriteCopyRecord({kUuid, "cuda", Version(), 16 * kKiB, "then"}));
+  EXPECT_GT(Launches(), 0U);
+  ASSERT_TRUE(WriteCopyRecord({kUuid, "cuda", Version(), 8 * kKiB, "then"}));
+  EXPECT_EQ(Launches(), 0U);
+}
+
+// Others may hold it all: the cache opens, and goes by what it always knew.
+TEST_P(GpuCopyChoiceTest, IsNotMadeWithoutMemoryForIt) {
+  Forget();
+  gpu_.FailFunction("memory_alloc", 1, 2);
+  const auto cache = TryOpen();
+  ASSERT_TRUE(cache) << cache.error().message;
+  EXPECT_FALSE(ReadCopyRecord(kUuid, "cuda", Version()));
 }
 
 class GpuSlabTest : public GpuMemoryTest {};

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <utility>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include "base/log.h"
@@ -152,6 +154,33 @@ void DecideZeroing(const std::string& setting, const Machine& machine, GpuDevice
   gpu->set_zero_before_release(zero);
 }
 
+// How scattered pieces travel: as it was once found out for this GPU and driver, or
+// is found out now, in a tenth of a second.
+void DecideCopies(const Machine& machine, GpuDevice* gpu) {
+  if (!gpu->gathers()) return;
+  const std::string uuid(gpu->id());
+  const std::string kind(Name(gpu->driver().kind));
+  const std::string version = VersionText(gpu->driver(), machine.proc, machine.sys);
+  if (const auto known = ReadCopyRecord(uuid, kind, version)) {
+    gpu->set_gather_below(known->gather_below);
+    return;
+  }
+  const Result<CopyTrial> trial = gpu->TryCopies();
+  if (!trial) {
+    LogInfo("{}: how pieces travel best was not found out: {}", gpu->name(), trial.error().message);
+    return;
+  }
+  const Bytes below = trial->GatherBelow();
+  gpu->set_gather_below(below);
+  LogInfo("{}: scattered pieces {}", gpu->name(),
+          below == 0 ? "travel as they are"
+                     : fmt::format("smaller than {} are gathered first", FormatBytes(below)));
+  const std::string when = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
+  const Result<std::string> kept = WriteCopyRecord({uuid, kind, version, below, when});
+  if (!kept)
+    LogInfo("{}: the next cache has to find that out again: {}", gpu->name(), kept.error().message);
+}
+
 Result<std::shared_ptr<Device>> OpenGpu(const GpuName& name, const Options& cache_options) {
   const Machine machine = Machine::FromEnvironment();
   GpuDeviceOptions options;
@@ -159,7 +188,11 @@ Result<std::shared_ptr<Device>> OpenGpu(const GpuName& name, const Options& cach
   options.which = name.which;
   options.capacity = cache_options.capacity;
   options.libraries = name.kind == GpuKind::kCuda ? machine.cuda : machine.hip;
-  auto opened = RunBounded(kOpenWithin, [options] { return GpuDevice::Open(options); });
+  auto opened = RunBounded(kOpenWithin, [options, machine] {
+    auto gpu = GpuDevice::Open(options);
+    if (gpu) DecideCopies(machine, gpu->get());
+    return gpu;
+  });
   if (!opened) {
     return Error{Code::kUnavailable,
                  fmt::format("device {}: its driver did not answer within {} s", Name(name.kind),

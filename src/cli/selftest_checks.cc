@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <random>
@@ -217,6 +218,17 @@ void CheckKernels(GpuDevice* gpu, DeviceReport* report) {
   }
   report->Add("kernels", CheckState::kOk,
               fmt::format("loaded; {} checksums made on the device, all right", hashes.size()));
+  const Result<CopyTrial> trial = gpu->TryCopies();
+  if (!trial) return report->Add("pieces", CheckState::kFailed, trial.error().message);
+  std::string rows;
+  for (const CopyTrial::Row& row : trial->rows) {
+    fmt::format_to(
+        std::back_inserter(rows), "{}{}: {:.2f}", rows.empty() ? "" : ", ", FormatBytes(row.piece),
+        std::chrono::duration<double>(row.gathered) / std::chrono::duration<double>(row.direct));
+  }
+  report->Add("pieces", CheckState::kOk,
+              fmt::format("gathered on the device below {}; time gathered / direct: {}",
+                          FormatBytes(trial->GatherBelow()), rows));
 }
 
 void CheckGivenBack(Device* device, Bytes free_before, DeviceReport* report) {

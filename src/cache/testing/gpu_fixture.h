@@ -20,6 +20,8 @@
 
 #include "cache/testing/scratch_folder.h"
 #include "cache/testing/tiers_fixture.h"
+#include "device/gpu/gpu_list.h"
+#include "device/gpu/gpu_record.h"
 #include "device/testing/fake_gpu.h"
 #include "spillway/cache.h"
 #include "spillway/testing.h"
@@ -99,11 +101,16 @@ class GpuCacheTest : public ::testing::TestWithParam<GpuKind> {
  protected:
   static constexpr Bytes kTotal = 128 * kMiB;
   static constexpr Bytes kValue = kMiB + 4321;
+  static constexpr const char* kUuid = "GPU-5b1e0c2f-7a44-4d8e-9c31-d2f60a8b7e00";
 
   GpuCacheTest()
       : gpu_(GetParam(), SPILLWAY_FAKES_DIR, {.total = kTotal, .granularity = 64 * kKiB}) {
     ::setenv(GetParam() == GpuKind::kCuda ? "SPILLWAY_CUDA_LIBRARY" : "SPILLWAY_HIP_LIBRARY",
              gpu_.library().c_str(), 1);
+    ::setenv("SPILLWAY_STATE_DIR", (scratch_ / "state").c_str(), 1);
+    // As on a real card; a trial on this one would say otherwise.
+    const CopyRecord copies{kUuid, std::string(Name(GetParam())), Version(), 256 * kKiB};
+    if (!WriteCopyRecord(copies)) throw std::runtime_error("no state directory");
     options_.device = std::string(Name(GetParam())) + ":0";
     options_.capacity = 16 * kMiB;
     options_.host_capacity = 32 * kMiB;
@@ -118,8 +125,10 @@ class GpuCacheTest : public ::testing::TestWithParam<GpuKind> {
     program_.reset();
     ::unsetenv("SPILLWAY_CUDA_LIBRARY");
     ::unsetenv("SPILLWAY_HIP_LIBRARY");
+    ::unsetenv("SPILLWAY_STATE_DIR");
   }
 
+  std::string Version() const { return VersionText(*gpu_.driver(), "/proc", "/sys"); }
   Result<std::unique_ptr<Cache>> TryOpen() {
     Options options = options_;
     options.host_pressure = host_pressure_;

@@ -81,6 +81,8 @@ class GpuCopies {
   // Device memory taken for staging.
   Bytes overhead() const { return overhead_.load(std::memory_order_relaxed); }
   bool gathers() const { return gather_ != nullptr; }
+  // See Settings. Before the first copy.
+  void set_gather_below(Bytes bytes) { settings_.gather_below = bytes; }
   bool makes_hashes() const { return hash_ != nullptr; }
 
  private:
@@ -137,7 +139,7 @@ class GpuCopies {
   const int device_;
   const GpuContext context_;
   HostPins* const pins_;
-  const Settings settings_;
+  Settings settings_;
   int priority_ = 0;
   void* module_ = nullptr;
   void* gather_ = nullptr;

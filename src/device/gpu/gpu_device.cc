@@ -22,6 +22,8 @@ namespace {
 constexpr Bytes kChunkMax = 64 * kMiB;
 constexpr Bytes kChunksInTier = 1024;
 constexpr Bytes kStagesInCard = 256;
+constexpr Bytes kTrialsInCard = 1024;  // A trial of copies takes no more than that of it.
+constexpr Bytes kTrialMax = 16 * kMiB;
 constexpr Bytes kSlabGranule = 2 * kMiB;
 constexpr int kTrials = 3;
 // A driver that says "not ready" is asked again: others are queueing work.
@@ -121,6 +123,12 @@ VmmTrial GpuDevice::TryVmm(Duration within) const {
   none.broken = true;
   none.why_not = driver_->Failed("making the device current", scope.code()).message;
   return none;
+}
+
+Result<CopyTrial> GpuDevice::TryCopies() const {
+  const Bytes most =
+      std::clamp<Bytes>(std::bit_floor(total_ / kTrialsInCard), 256 * kKiB, kTrialMax);
+  return spillway::TryCopies(driver_, device_, context_, pins_.get(), options_.copies, most);
 }
 
 // The smallest chunks show whether memory comes back, and cost little where it does

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "device/gpu/copy_trial.h"
 #include "device/gpu/gpu_copies.h"
 #include "device/gpu/gpu_driver.h"
 #include "device/gpu/gpu_list.h"
@@ -110,6 +111,10 @@ class GpuDevice final : public Device {
   Bytes granularity() const { return granule_; }
   // A trial now, of the driver's own calls (vmm_trial.h).
   VmmTrial TryVmm(Duration within) const;
+  // A trial now, of how scattered pieces travel best (copy_trial.h), and what came of
+  // one, before the first copy.
+  Result<CopyTrial> TryCopies() const;
+  void set_gather_below(Bytes bytes) { copies_->set_gather_below(bytes); }
   // Whether the kernel that gathers scattered pieces has been loaded.
   bool gathers() const { return copies_->gathers(); }
   // Before the first chunk is mapped: see GpuDeviceOptions.

@@ -21,8 +21,9 @@ namespace spillway {
 
 namespace {
 
-std::string FileOf(const std::string& uuid, const std::string& kind, const std::string& version) {
-  std::string name = fmt::format("{}-{}-{}.json", uuid, kind, version);
+std::string FileOf(const std::string& uuid, const std::string& kind, const std::string& version,
+                   std::string_view of) {
+  std::string name = fmt::format("{}-{}-{}{}.json", uuid, kind, version, of);
   for (char& c : name) {
     const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-';
     if (!plain) c = '_';
@@ -50,9 +51,13 @@ bool IsTrusted(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0 && (facts.st_uid == 0 || facts.st_uid == ::geteuid());
 }
 
-std::optional<GpuRecord> Parse(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
+std::optional<Bytes> Number(const nlohmann::json& json, const char* name) {
+  const auto at = json.find(name);
+  if (at == json.end() || !at->is_number_unsigned()) return std::nullopt;
+  return at->get<Bytes>();
+}
+
+GpuRecord Parse(const nlohmann::json& json) {
   GpuRecord record;
   record.uuid = Word(json, "uuid");
   record.kind = Word(json, "kind");
@@ -60,31 +65,37 @@ std::optional<GpuRecord> Parse(const std::string& text) {
   record.when = Word(json, "when");
   record.stale_after_exit = Flag(json, "stale_after_exit");
   record.stale_after_release = Flag(json, "stale_after_release");
-  if (const auto at = json.find("searched"); at != json.end() && at->is_number_unsigned()) {
-    record.searched = at->get<Bytes>();
-  }
+  record.searched = Number(json, "searched").value_or(0);
   return record;
 }
 
-}  // namespace
+// `each(json)` for every record of this GPU and driver that may be heeded.
+template <typename Each>
+void ForEachRecord(const std::string& uuid, const std::string& kind, const std::string& version,
+                   std::string_view of, Each&& each) {
+  for (const std::string& place : StateDirsToSearch()) {
+    const std::string path = place + "/" + FileOf(uuid, kind, version, of);
+    const Result<std::optional<std::string>> text = ReadSmallFile(path);
+    if (!text || !*text || !IsTrusted(path)) continue;
+    const nlohmann::json json = nlohmann::json::parse(**text, nullptr, false);
+    if (!json.is_object() || Word(json, "uuid") != uuid || Word(json, "kind") != kind ||
+        Word(json, "driver") != version) {
+      continue;
+    }
+    each(json);
+  }
+}
 
-Result<std::string> WriteGpuRecord(const GpuRecord& record) {
+Result<std::string> Keep(const std::string& name, const nlohmann::json& json) {
   const Result<std::string> state = StateDir();
   if (!state) return state.error();
-  const std::string path = *state + "/" + FileOf(record.uuid, record.kind, record.version);
+  const std::string path = *state + "/" + name;
   const std::string beside = fmt::format("{}.{}", path, ::getpid());
   const auto failed = [&] {
     return Error{Code::kUnavailable, fmt::format("{}: {}", path, std::strerror(errno))};
   };
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  const nlohmann::json json = {{"uuid", record.uuid},
-                               {"kind", record.kind},
-                               {"driver", record.version},
-                               {"stale_after_exit", Json(record.stale_after_exit)},
-                               {"stale_after_release", Json(record.stale_after_release)},
-                               {"searched", record.searched},
-                               {"when", record.when}};
   {
     std::ofstream file(beside, std::ios::binary | std::ios::trunc);
     file << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
@@ -103,19 +114,47 @@ Result<std::string> WriteGpuRecord(const GpuRecord& record) {
   return path;
 }
 
+constexpr std::string_view kCopies = "-copies";
+
+}  // namespace
+
+Result<std::string> WriteGpuRecord(const GpuRecord& record) {
+  return Keep(FileOf(record.uuid, record.kind, record.version, ""),
+              {{"uuid", record.uuid},
+               {"kind", record.kind},
+               {"driver", record.version},
+               {"stale_after_exit", Json(record.stale_after_exit)},
+               {"stale_after_release", Json(record.stale_after_release)},
+               {"searched", record.searched},
+               {"when", record.when}});
+}
+
 std::optional<GpuRecord> ReadGpuRecord(const std::string& uuid, const std::string& kind,
                                        const std::string& version) {
   std::optional<GpuRecord> known;
-  for (const std::string& place : StateDirsToSearch()) {
-    const std::string path = place + "/" + FileOf(uuid, kind, version);
-    const Result<std::optional<std::string>> text = ReadSmallFile(path);
-    if (!text || !*text || !IsTrusted(path)) continue;
-    const std::optional<GpuRecord> record = Parse(**text);
-    if (!record || record->uuid != uuid || record->kind != kind || record->version != version) {
-      continue;
-    }
-    if (!known || record->stale()) known = record;
-  }
+  ForEachRecord(uuid, kind, version, "", [&](const nlohmann::json& json) {
+    const GpuRecord record = Parse(json);
+    if (!known || record.stale()) known = record;
+  });
+  return known;
+}
+
+Result<std::string> WriteCopyRecord(const CopyRecord& record) {
+  return Keep(FileOf(record.uuid, record.kind, record.version, kCopies),
+              {{"uuid", record.uuid},
+               {"kind", record.kind},
+               {"driver", record.version},
+               {"gather_below", record.gather_below},
+               {"when", record.when}});
+}
+
+std::optional<CopyRecord> ReadCopyRecord(const std::string& uuid, const std::string& kind,
+                                         const std::string& version) {
+  std::optional<CopyRecord> known;
+  ForEachRecord(uuid, kind, version, kCopies, [&](const nlohmann::json& json) {
+    const std::optional<Bytes> below = Number(json, "gather_below");
+    if (!known && below) known = CopyRecord{uuid, kind, version, *below, Word(json, "when")};
+  });
   return known;
 }
 

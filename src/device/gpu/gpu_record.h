@@ -1,7 +1,8 @@
-// What `spillway selftest` found out about a GPU under one version of its driver,
-// in a small file of the state directory: gpu/<uuid>-<kind>-<version>.json. A
-// cache that opens the GPU reads it. Another version of the driver is another
-// file, so what was found under the old one does not count any more.
+// What was found out about a GPU under one version of its driver, in small files of
+// the state directory: by `spillway selftest` in gpu/<uuid>-<kind>-<version>.json, by
+// the first cache that opens it in gpu/<uuid>-<kind>-<version>-copies.json. Caches
+// that open the GPU read them. Another version of the driver is another file, so
+// what was found under the old one does not count any more.
 #pragma once
 
 #include <optional>
@@ -35,5 +36,18 @@ Result<std::string> WriteGpuRecord(const GpuRecord& record);
 // root, is not heeded. Of several the one that found stale bytes.
 std::optional<GpuRecord> ReadGpuRecord(const std::string& uuid, const std::string& kind,
                                        const std::string& version);
+
+// How scattered pieces travel best (copy_trial.h).
+struct CopyRecord {
+  std::string uuid;
+  std::string kind;
+  std::string version;
+  Bytes gather_below = 0;
+  std::string when = {};
+};
+
+Result<std::string> WriteCopyRecord(const CopyRecord& record);
+std::optional<CopyRecord> ReadCopyRecord(const std::string& uuid, const std::string& kind,
+                                         const std::string& version);
 
 }  // namespace spillway

@@ -56,6 +56,23 @@ TEST_F(GpuRecordTest, IsReadAsItWasWritten) {
   EXPECT_FALSE(Read()->stale());
 }
 
+TEST_F(GpuRecordTest, OfCopiesIsAFileOfItsOwn) {
+  ASSERT_TRUE(WriteGpuRecord(Found(true, true)));
+  EXPECT_FALSE(ReadCopyRecord("GPU-1", "cuda", "13000-580.65.06"));
+  const auto path = WriteCopyRecord({"GPU-1", "cuda", "13000-580.65.06", 128 * kKiB, "today"});
+  ASSERT_TRUE(path) << path.error().message;
+  EXPECT_EQ(*path, root_ + "/gpu/GPU-1-cuda-13000-580.65.06-copies.json");
+  const auto record = ReadCopyRecord("GPU-1", "cuda", "13000-580.65.06");
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->gather_below, 128 * kKiB);
+  EXPECT_EQ(record->when, "today");
+  EXPECT_FALSE(ReadCopyRecord("GPU-1", "cuda", "13000-580.65.07"));
+  EXPECT_TRUE(Read()->stale());
+  std::ofstream(*path)
+      << R"({"uuid":"GPU-1","kind":"cuda","driver":"13000-580.65.06","gather_below":-1})";
+  EXPECT_FALSE(ReadCopyRecord("GPU-1", "cuda", "13000-580.65.06"));
+}
+
 TEST_F(GpuRecordTest, CountsForItsGpuAndDriverAlone) {
   ASSERT_TRUE(WriteGpuRecord(Found(true, true)));
   EXPECT_FALSE(ReadGpuRecord("GPU-2", "cuda", "13000-580.65.06"));
