@@ -20,10 +20,10 @@ Hash128Into* Widest() {
 }  // namespace
 
 Hash128 Hash128Of(const void* data, Bytes bytes) {
-  static Hash128Into* const widest = Widest();
-  if (widest != nullptr && bytes >= 4 * kKiB) {
+  static Hash128Into* const kWidest = Widest();
+  if (kWidest != nullptr && bytes >= 4 * kKiB) {
     Hash128 wide;
-    widest(data, bytes, &wide.low, &wide.high);
+    kWidest(data, bytes, &wide.low, &wide.high);
     return wide;
   }
   const XXH128_hash_t hash = XXH3_128bits(data, bytes);

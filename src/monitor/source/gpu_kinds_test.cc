@@ -5,6 +5,7 @@
 #include <fstream>
 #include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +61,7 @@ TEST(NvmlSource, AsksTheFirstVersionWhereTheSecondIsNotKnownAndRemembers) {
        {std::string("wrong_size"), std::string("fail nvmlDeviceGetMemoryInfo_v2 13"),
         std::string("fail nvmlDeviceGetMemoryInfo_v2 25")}) {
     NvmlBench bench;
-    bench.fake.Script(kCard + "\n" + how);
+    bench.fake.Script(fmt::format("{}\n{}", kCard, how));
     const auto source = bench.Open();
     const int before = bench.fake.calls("nvmlDeviceGetMemoryInfo_v2");
     for (int times = 0; times < 3; ++times) {
@@ -171,7 +172,7 @@ TEST(NvmlSource, WhatCannotBeListedIsNamed) {
   for (const std::string& call :
        {std::string("nvmlDeviceGetPciInfo_v3"), std::string("nvmlDeviceGetMaxMigDeviceCount"),
         std::string("nvmlDeviceGetMigDeviceHandleByIndex")}) {
-    bench.fake.Script(kCard + "\nmig " + kMig + "\nfail " + call + " 999");
+    bench.fake.Script(fmt::format("{}\nmig {}\nfail {} 999", kCard, kMig, call));
     const Sighting sighting = bench.Look();
     EXPECT_TRUE(sighting.found.empty());
     EXPECT_THAT(sighting.why_not, HasSubstr(call + " failed: 999 (the words for 999)"));
@@ -247,7 +248,7 @@ TEST(CudaSource, OldLibraryTellsTheCardsUuid) {
 TEST(CudaSource, WhatCannotBeListedIsNamed) {
   CudaBench bench;
   for (const std::string& call : {std::string("cuDeviceGet"), std::string("cuDeviceGetPCIBusId")}) {
-    bench.fake.Script(kCard + "\nfail " + call + " 101");
+    bench.fake.Script(fmt::format("{}\nfail {} 101", kCard, call));
     EXPECT_EQ(bench.Look().why_not, "device 0: " + call + " failed: 101 (the words for 101)");
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <ranges>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -73,10 +74,10 @@ void DiskStore::Recover(Recovery* recovery) {
   // there, too, the end was lost; the journal is told, lest it come back when
   // the later one goes.
   std::unordered_set<std::string> seen;
-  for (auto blob = blobs.rbegin(); blob != blobs.rend(); ++blob) {
-    if (!blob->is_live || seen.insert(IdentityOf(blob->put.facts)).second) continue;
-    blob->is_live = false;
-    recovery->gone.push_back({blob->place.sequence, true});
+  for (Recovery::Blob& blob : std::views::reverse(blobs)) {
+    if (!blob.is_live || seen.insert(IdentityOf(blob.put.facts)).second) continue;
+    blob.is_live = false;
+    recovery->gone.push_back({blob.place.sequence, true});
   }
 }
 
@@ -85,11 +86,11 @@ void DiskStore::Recover(Recovery* recovery) {
 void DiskStore::Settle(Recovery* recovery) {
   const Guard guard(mutex_);
   std::vector<Recovery::Blob>& blobs = recovery->blobs;
-  for (auto blob = blobs.rbegin(); blob != blobs.rend(); ++blob) {
-    if (!blob->is_live || allocator_.Take(blob->put.extent)) continue;
-    blob->is_live = false;
+  for (Recovery::Blob& blob : std::views::reverse(blobs)) {
+    if (!blob.is_live || allocator_.Take(blob.put.extent)) continue;
+    blob.is_live = false;
     ++recovery->rejected;
-    recovery->gone.push_back({blob->place.sequence, false});
+    recovery->gone.push_back({blob.place.sequence, false});
   }
   std::erase_if(blobs, [](const Recovery::Blob& blob) { return !blob.is_live; });
   // Leaving needs no memory.

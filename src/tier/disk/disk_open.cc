@@ -76,7 +76,7 @@ Status DiskStore::Examine(Files& files, const std::string& directory, Opening* o
   opening->leftovers.clear();
   for (const std::string& name : names) {
     if (!IsOurs(name)) continue;
-    const std::string path = directory + "/" + name;
+    const std::string path = fmt::format("{}/{}", directory, name);
     FileFacts facts;
     const int result = files.Stat(path, &facts);
     if (result == -ENOENT) continue;  // Its process has just removed it.
@@ -89,7 +89,7 @@ Status DiskStore::Examine(Files& files, const std::string& directory, Opening* o
   for (const std::string& name : names) {
     const auto number = JournalNumber(name);
     if (name.starts_with(kJournalPrefix) && number != opening->journal_number) {
-      opening->leftovers.push_back(directory + "/" + name);
+      opening->leftovers.push_back(fmt::format("{}/{}", directory, name));
     }
   }
   return {};
