@@ -51,6 +51,10 @@ class SPILLWAY_API StepGraph {
               TimePoint now);
   // `key` continues `parent`: whoever wants the one wants the other.
   Status Link(std::string_view key, std::string_view parent);
+  // `key` belongs to that agent of the client without a name, in every run there
+  // is and will be, until Disown. A cache says so of what is set with an agent.
+  Status Own(std::string_view agent, std::string_view key);
+  void Disown(std::string_view agent, std::string_view key);
   // A whole run from a JSON document (docs/reference/step-graph.md), all of it
   // or nothing. Returns the run's name.
   Result<std::string> Load(std::string_view json, TimePoint now);
@@ -104,6 +108,11 @@ class SPILLWAY_API StepGraph {
   // version from which to ask next. Time alone changes a key when its eta is
   // off by more than an eighth of what was expected.
   Changes ChangedSince(std::uint64_t version, TimePoint now) const;
+  // The same, with facts: `visit` sees each key that changed, and must not call
+  // the graph.
+  Pulse VisitChanges(std::uint64_t version, TimePoint now, const KeyVisitor& visit) const;
+  // Rises with whatever it is told; without a lock. Time changes facts, too.
+  std::uint64_t told() const;
   // Rises whenever any key's facts may have changed.
   std::uint64_t version() const;
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -105,6 +106,15 @@ struct Changes {
   std::vector<std::string> keys;
   std::uint64_t version = 0;
 };
+
+// What else whoever follows the changes wants to know.
+struct Pulse {
+  std::uint64_t version = 0;         // From which to ask next.
+  bool attached = false;             // At least one run is live.
+  std::uint64_t starts = 0;          // Of steps, ever;
+  std::uint64_t mispredictions = 0;  // and what was not expected.
+};
+using KeyVisitor = std::function<void(std::string_view key, const KeyFacts& facts)>;
 
 struct PrefetchQuery {
   std::uint32_t lookahead = 1;  // Keys with 1 to so many steps to go,

@@ -164,6 +164,14 @@ Changes StepGraph::Impl::ChangedSince(std::uint64_t version, TimePoint now) {
   return changes;
 }
 
+Pulse StepGraph::Impl::VisitChanges(std::uint64_t version, TimePoint now, const KeyVisitor& visit) {
+  Settle(now);
+  for (const KeyIndex at : keys_.ChangedSince(version)) {
+    visit(keys_.key(at).name, FactsOf(keys_.key(at)));
+  }
+  return {version_, attached(), starts_, mispredictions_};
+}
+
 std::vector<std::string> StepGraph::Impl::eviction_order(std::size_t most, TimePoint now) {
   Settle(now);
   std::vector<Leaving> all;

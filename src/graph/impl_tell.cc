@@ -313,11 +313,25 @@ void StepGraph::Impl::Forget(std::string_view key) {
   ++version_;
 }
 
+Status StepGraph::Impl::Own(std::string_view agent, std::string_view key) {
+  if (Status ok = CheckName("an agent's name", agent); !ok) return ok;
+  if (Status ok = CheckName("a key", key, kKeyBytesMax); !ok) return ok;
+  if (!keys_.Own({}, agent, key)) return Full("keys", options_.keys_max);
+  ++version_;
+  return {};
+}
+
+void StepGraph::Impl::Disown(std::string_view agent, std::string_view key) {
+  keys_.Disown({}, agent, key);
+  ++version_;
+}
+
 // --- what happens to steps ---
 
 Status StepGraph::Impl::Start(std::string_view run, std::string_view step, TimePoint now) {
   const Result<Place> place = FindPlace(run, step, now);
   if (!place) return place.error();
+  ++starts_;
   if (!place->run->graph.Start(place->step, latest_)) ++mispredictions_;
   Changed(place->run);
   return {};

@@ -99,6 +99,7 @@ bool KeyTable::SettleKey(KeyIndex at, TimePoint now) {
   KeyRecord& key = keys_[at];
   Want want;
   for (const auto& [agent, count] : key.wanters) want.Merge(agents_[agent].want);
+  if (want.steps != kNeverSteps) key.was_bound = true;  // A step wants what its agent owns.
   const bool unwanted = key.advised_by != kNoIndex && !(agents_[key.advised_by].advice->p > 0);
   const bool known = key.was_bound || !key.wanters.empty();
   const bool retired = !want.wanted() && (key.was_bound || unwanted);

@@ -53,12 +53,14 @@ std::optional<AgentIndex> KeyTable::FindAgent(std::string_view client,
 
 void KeyTable::AddStep(AgentIndex agent, StepRef step) {
   agents_[agent].steps.push_back(step);
+  agents_[agent].standing = false;
   Dirty(agent);
 }
 
 void KeyTable::DropSteps(std::span<const AgentIndex> agents, RunSlot run) {
   for (const AgentIndex at : agents) {
     std::erase_if(agents_[at].steps, [run](const StepRef& step) { return step.run == run; });
+    agents_[at].standing = agents_[at].steps.empty();
     Dirty(at);
     DropAgentIfIdle(at);
   }
@@ -136,6 +138,26 @@ void KeyTable::Activate(Binding* binding, bool active) {
 void KeyTable::Release(BindingIndex at, RunSlot run) {
   std::erase(bindings_[at].holders, run);
   if (bindings_[at].holders.empty()) RemoveBinding(at);
+}
+
+bool KeyTable::Own(std::string_view client, std::string_view name, std::string_view key) {
+  const bool known = FindAgent(client, name).has_value();
+  const AgentIndex agent = AgentFor(client, name);
+  if (!known) agents_[agent].standing = true;
+  KeyKind kind = KeyKind::kHistory;
+  if (const auto found = key_names_.find(key); found != key_names_.end()) {
+    const auto bound = binding_of_.find(BindingName(agent, found->second));
+    if (bound != binding_of_.end()) kind = bindings_[bound->second].kind;
+  }
+  return Bind(agent, key, kind, kNoRun).has_value();
+}
+
+void KeyTable::Disown(std::string_view client, std::string_view name, std::string_view key) {
+  const std::optional<AgentIndex> agent = FindAgent(client, name);
+  const auto found = key_names_.find(key);
+  if (!agent || found == key_names_.end()) return;
+  const auto bound = binding_of_.find(BindingName(*agent, found->second));
+  if (bound != binding_of_.end()) Release(bound->second, kNoRun);
 }
 
 void KeyTable::RemoveBinding(BindingIndex at) {
@@ -238,7 +260,7 @@ void KeyTable::AddWanter(KeyIndex from, AgentIndex agent) {
       return;
     }
     key.wanters.insert(place, {agent, 1});
-    key.was_bound = key.was_bound || !agents_[agent].advice;
+    key.was_bound = key.was_bound || !(agents_[agent].advice || agents_[agent].standing);
     DirtyKey(at);
   }
 }

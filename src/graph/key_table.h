@@ -31,6 +31,7 @@ using RunSlot = std::uint32_t;
 using AgentIndex = std::uint32_t;
 using KeyIndex = std::uint32_t;
 using BindingIndex = std::uint32_t;
+inline constexpr RunSlot kNoRun = ~RunSlot{0};  // Holds what belongs to an agent in any run.
 
 struct StepRef {
   RunSlot run = 0;
@@ -58,6 +59,8 @@ struct AgentRecord {
   std::uint32_t volatile_keys = 0;  // Active bindings of that kind.
   std::optional<Advice> advice;     // Then it is nobody's agent, but speaks for one key:
   KeyIndex advised_key = kNoIndex;
+  // No run speaks of it: keys only belong to it, and are not missed by anybody.
+  bool standing = false;
   Want want;
   bool dirty = false;
 };
@@ -111,6 +114,9 @@ class KeyTable {
   // Empty: no room for another key.
   std::optional<Bound> Bind(AgentIndex agent, std::string_view key, KeyKind kind, RunSlot run);
   void Release(BindingIndex binding, RunSlot run);
+  // The same whatever runs there are, until Disown.
+  bool Own(std::string_view client, std::string_view agent, std::string_view key);
+  void Disown(std::string_view client, std::string_view agent, std::string_view key);
   // A step of that agent is over, and no other runs: what was of use to it alone
   // is wanted no more.
   void SpendVolatile(AgentIndex agent);

@@ -8,76 +8,99 @@ namespace spillway {
 
 using Lock = std::lock_guard<std::mutex>;
 
+namespace {
+// For whoever tells it something: held like a lock, counted when it is over.
+class Telling {
+ public:
+  Telling(std::mutex* mutex, std::atomic<std::uint64_t>* told) : lock_(*mutex), told_(told) {}
+  ~Telling() { told_->fetch_add(1, std::memory_order_release); }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+
+ private:
+  const Lock lock_;
+  std::atomic<std::uint64_t>* const told_;
+};
+}  // namespace
+
 StepGraph::StepGraph(const StepGraphOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 StepGraph::~StepGraph() = default;
 
 Status StepGraph::BeginRun(std::string_view run, const RunSpec& spec, TimePoint now) {
-  const Lock lock(impl_->mutex);
+  const Telling telling(&impl_->mutex, &impl_->times_told);
   return impl_->BeginRun(run, spec, now);
 }
 Status StepGraph::AddStep(std::string_view run, const StepSpec& step, TimePoint now) {
-  const Lock lock(impl_->mutex);
+  const Telling telling(&impl_->mutex, &impl_->times_told);
   return impl_->AddStep(run, step, now);
 }
 Status StepGraph::AddEdge(std::string_view run, const EdgeSpec& edge, TimePoint now) {
-  const Lock lock(impl_->mutex);
+  const Telling telling(&impl_->mutex, &impl_->times_told);
   return impl_->AddEdge(run, edge, now);
 }
 Status StepGraph::Bind(std::string_view run, std::string_view agent, std::string_view key,
                        KeyKind kind, TimePoint now) {
-  const Lock lock(impl_->mutex);
+  const Telling telling(&impl_->mutex, &impl_->times_told);
   return impl_->Bind(run, agent, key, kind, now);
 }
 Status StepGraph::Link(std::string_view key, std::string_view parent) {
-  const Lock lock(impl_->mutex);
+  const Telling telling(&impl_->mutex, &impl_->times_told);
   return impl_->Link(key, parent);
 }
 
 Result<std::string> StepGraph::Load(std::string_view json, TimePoint now) {
   const Result<GraphDocument> document = ParseGraphDocument(json);
   if (!document) return document.error();
-  const Lock lock(impl_->mutex);
+  const Telling telling(&impl_->mutex, &impl_->times_told);
   if (Status ok = impl_->Load(*document, now); !ok) return ok.error();
   return document->run;
 }
 
 Status StepGraph::Start(std::string_view run, std::string_view step, TimePoint now) {
-  const Lock lock(impl_->mutex);
+  const Telling telling(&impl_->mutex, &impl_->times_told);
   return impl_->Start(run, step, now);
 }
 Status StepGraph::Finish(std::string_view run, std::string_view step,
                          const std::optional<std::vector<std::string>>& taken, TimePoint now) {
-  const Lock lock(impl_->mutex);
+  const Telling telling(&impl_->mutex, &impl_->times_told);
   return impl_->Finish(run, step, taken, now);
 }
 Status StepGraph::Skip(std::string_view run, std::string_view step, TimePoint now) {
-  const Lock lock(impl_->mutex);
+  const Telling telling(&impl_->mutex, &impl_->times_told);
   return impl_->Skip(run, step, now);
 }
 Status StepGraph::Fail(std::string_view run, std::string_view step, OnFail on_fail, TimePoint now) {
-  const Lock lock(impl_->mutex);
+  const Telling telling(&impl_->mutex, &impl_->times_told);
   return impl_->Fail(run, step, on_fail, now);
 }
 Status StepGraph::Loop(std::string_view run, std::string_view from, std::string_view to,
                        TimePoint now) {
-  const Lock lock(impl_->mutex);
+  const Telling telling(&impl_->mutex, &impl_->times_told);
   return impl_->Loop(run, from, to, now);
 }
 Status StepGraph::EndRun(std::string_view run, RunState how, TimePoint now) {
-  const Lock lock(impl_->mutex);
+  const Telling telling(&impl_->mutex, &impl_->times_told);
   return impl_->EndRun(run, how, now);
 }
 std::vector<std::string> StepGraph::Expire(TimePoint now) {
-  const Lock lock(impl_->mutex);
+  const Telling telling(&impl_->mutex, &impl_->times_told);
   return impl_->Expire(now);
 }
 Status StepGraph::Advise(std::string_view key, Duration eta, double p, TimePoint now) {
-  const Lock lock(impl_->mutex);
+  const Telling telling(&impl_->mutex, &impl_->times_told);
   return impl_->Advise(key, eta, p, now);
 }
 void StepGraph::Forget(std::string_view key) {
-  const Lock lock(impl_->mutex);
+  const Telling telling(&impl_->mutex, &impl_->times_told);
   impl_->Forget(key);
+}
+Status StepGraph::Own(std::string_view agent, std::string_view key) {
+  const Telling telling(&impl_->mutex, &impl_->times_told);
+  return impl_->Own(agent, key);
+}
+void StepGraph::Disown(std::string_view agent, std::string_view key) {
+  const Telling telling(&impl_->mutex, &impl_->times_told);
+  impl_->Disown(agent, key);
 }
 
 Result<std::optional<std::uint32_t>> StepGraph::steps_to_execution(std::string_view run,
@@ -113,6 +136,11 @@ Changes StepGraph::ChangedSince(std::uint64_t version, TimePoint now) const {
   const Lock lock(impl_->mutex);
   return impl_->ChangedSince(version, now);
 }
+Pulse StepGraph::VisitChanges(std::uint64_t version, TimePoint now, const KeyVisitor& visit) const {
+  const Lock lock(impl_->mutex);
+  return impl_->VisitChanges(version, now, visit);
+}
+std::uint64_t StepGraph::told() const { return impl_->times_told.load(std::memory_order_acquire); }
 std::uint64_t StepGraph::version() const {
   const Lock lock(impl_->mutex);
   return impl_->version();

@@ -3,6 +3,7 @@
 // here locks.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <mutex>
 #include <set>
@@ -58,6 +59,8 @@ class StepGraph::Impl final : public StepReader {
   std::vector<std::string> Expire(TimePoint now);
   Status Advise(std::string_view key, Duration eta, double p, TimePoint now);
   void Forget(std::string_view key);
+  Status Own(std::string_view agent, std::string_view key);
+  void Disown(std::string_view agent, std::string_view key);
 
   // --- what follows (impl_ask.cc) ---
   Result<StepFacts> Step(std::string_view run, std::string_view step, TimePoint now);
@@ -66,6 +69,7 @@ class StepGraph::Impl final : public StepReader {
   std::optional<RunState> run_state(std::string_view run) const;
   KeyFacts Facts(std::string_view key, TimePoint now);
   Changes ChangedSince(std::uint64_t version, TimePoint now);
+  Pulse VisitChanges(std::uint64_t version, TimePoint now, const KeyVisitor& visit);
   std::vector<std::string> eviction_order(std::size_t most, TimePoint now);
   std::vector<PrefetchCandidate> prefetch_candidates(const PrefetchQuery& query, TimePoint now);
   std::optional<KeyExplanation> Explain(std::string_view key, TimePoint now);
@@ -79,6 +83,7 @@ class StepGraph::Impl final : public StepReader {
   Want Read(StepRef step) const override;
 
   std::mutex mutex;
+  std::atomic<std::uint64_t> times_told{0};  // How often it was told anything.
 
  private:
   Status LoadSteps(const GraphDocument& document, TimePoint now);
@@ -124,6 +129,7 @@ class StepGraph::Impl final : public StepReader {
   std::uint64_t estimates_seen_ = 0;
   std::vector<StepIndex> changed_;  // Scratch.
   std::uint64_t version_ = 0;
+  std::uint64_t starts_ = 0;
   std::uint64_t mispredictions_ = 0;
   std::uint64_t expired_ = 0;
   std::uint64_t evaluations_ = 0;  // Of runs that have ended.

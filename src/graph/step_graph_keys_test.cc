@@ -292,5 +292,66 @@ TEST(StepGraphKeys, RunningSaysSinceWhen) {
   EXPECT_TRUE(r.Key("k").running);
 }
 
+// --- keys that belong to agents ---
+
+TEST(StepGraphKeys, WhatBelongsToAnAgentIsWantedWhenItIs) {
+  StepGraph graph;
+  ASSERT_TRUE(graph.Own("b", "k"));
+  EXPECT_FALSE(graph.Facts("k", TimePoint()).retired);  // Nobody ever wanted it.
+  OneRun r("r", {}, &graph);
+  r.Chain("a>b");
+  r.Start("a");
+  EXPECT_EQ(r.Key("k").steps, 1U);
+  r.Do("b");
+  EXPECT_TRUE(r.Key("k").retired);
+  r.End();
+  EXPECT_TRUE(r.Key("k").retired);
+  // Of an agent without runs, one more is nobody's loss either.
+  ASSERT_TRUE(graph.Own("b", "later"));
+  EXPECT_FALSE(r.Key("later").retired);
+}
+
+TEST(StepGraphKeys, WhatIsDisownedIsWantedOnlyByWhoBoundIt) {
+  StepGraph graph;
+  OneRun r("r", {}, &graph);
+  r.Chain("a>b");
+  ASSERT_TRUE(graph.Own("b", "mine"));
+  ASSERT_TRUE(graph.Own("b", "ours"));
+  r.Bind("b", "ours");
+  r.Start("a");
+  graph.Disown("b", "mine");
+  graph.Disown("b", "ours");
+  EXPECT_TRUE(r.Key("mine").retired);
+  EXPECT_EQ(r.Key("ours").steps, 1U);
+  graph.Forget("mine");
+  EXPECT_FALSE(r.Key("mine").known);
+  EXPECT_FALSE(graph.Own("", "k"));
+}
+
+TEST(StepGraphKeys, ChangesAreVisitedWithTheirFacts) {
+  OneRun r;
+  r.Chain("a>b");
+  r.Bind("a", "ka");
+  r.Bind("b", "kb");
+  const std::uint64_t told = r.graph().told();
+  std::vector<std::string> seen;
+  const auto visit = [&](std::string_view key, const KeyFacts& facts) {
+    seen.push_back(std::string(key) + std::to_string(facts.steps.value_or(9)));
+  };
+  Pulse pulse = r.graph().VisitChanges(0, r.now, visit);
+  EXPECT_EQ(seen.size(), 2U);
+  EXPECT_TRUE(pulse.attached);
+  EXPECT_EQ(r.graph().told(), told);  // Questions tell it nothing.
+  seen.clear();
+  r.Start("b");
+  EXPECT_GT(r.graph().told(), told);
+  pulse = r.graph().VisitChanges(pulse.version, r.now, visit);
+  EXPECT_EQ(seen, (std::vector<std::string>{"ka9", "kb0"}));
+  EXPECT_EQ(pulse.starts, 1U);
+  EXPECT_EQ(pulse.mispredictions, 1U);
+  r.End();
+  EXPECT_FALSE(r.graph().VisitChanges(pulse.version, r.now, visit).attached);
+}
+
 }  // namespace
 }  // namespace spillway
