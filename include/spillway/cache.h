@@ -26,6 +26,7 @@
 #include "spillway/options.h"
 #include "spillway/result.h"
 #include "spillway/stats.h"
+#include "spillway/step_graph.h"
 #include "spillway/units.h"
 
 namespace spillway {
@@ -202,6 +203,20 @@ class SPILLWAY_API Cache {
   // Frees memory for someone in this process who needs it. Never destroys what
   // has no other copy; says exactly how much it freed and why not more.
   Reclaimed Reclaim(Bytes bytes, Duration within);
+
+  // What a step graph says of keys orders who leaves, while a run of it is live
+  // (mode WORKFLOW_AWARE); an entry set with an agent belongs to the agent of
+  // that name of the client without one. Replaces a graph attached before; null:
+  // none.
+  void Attach(std::shared_ptr<StepGraph> graph);
+  // The one attached; without one, a new one is. Its times are now().
+  std::shared_ptr<StepGraph> step_graph();
+  // By a graph from elsewhere: `order` names agents, who may leave first in
+  // front and who runs soonest at the end; empty: no run is live. Called on the
+  // cache's strand, a few times a second at most: be quick, do not call the cache.
+  using AgentOrder = std::function<std::vector<std::string>()>;
+  void Attach(AgentOrder order);
+  TimePoint now() const;
 
   std::size_t size() const;
   Tokens total_tokens() const;

@@ -165,7 +165,17 @@ Level Cache::level(std::string_view tier) const {
   const std::optional<TierId> id = core_->TierNamed(tier);
   return id ? core_->engine().level(*id) : Level::kRelaxed;
 }
-Mode Cache::mode() const { return ModeOf(level()); }
+Mode Cache::mode() const { return core_->mode(); }
+
+void Cache::Attach(std::shared_ptr<StepGraph> graph) { core_->Attach(std::move(graph), {}); }
+void Cache::Attach(AgentOrder order) {
+  if (order == nullptr) return core_->Attach(nullptr, {});
+  StepGraphOptions options;
+  options.run_idle_max = Duration::max() / 4;  // It lives as long as it is named.
+  core_->Attach(std::make_shared<StepGraph>(options), std::move(order));
+}
+std::shared_ptr<StepGraph> Cache::step_graph() { return core_->step_graph(); }
+TimePoint Cache::now() const { return core_->clock().Now(); }
 
 std::optional<double> Cache::pressure() const {
   std::optional<double> pressure;

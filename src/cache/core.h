@@ -158,6 +158,10 @@ class Core : public std::enable_shared_from_this<Core> {
   // Moves time on without a pass.
   void Look();
 
+  void Attach(std::shared_ptr<StepGraph> graph, Cache::AgentOrder order);
+  std::shared_ptr<StepGraph> step_graph();
+  Mode mode();
+
   Engine& engine() { return *engine_; }
   const Engine& engine() const { return *engine_; }
   Strand& strand() const { return *strand_; }

@@ -156,6 +156,32 @@ Reclaimed Core::Reclaim(Bytes bytes, Duration within) {
   }
 }
 
+// --- the step graph ---
+
+void Core::Attach(std::shared_ptr<StepGraph> graph, Cache::AgentOrder order) {
+  RunOn(*strand_, [&] { engine_->Attach(std::move(graph), std::move(order), clock_->Now()); });
+}
+
+std::shared_ptr<StepGraph> Core::step_graph() {
+  std::shared_ptr<StepGraph> graph;
+  RunOn(*strand_, [&] {
+    if (engine_->graph() == nullptr) {
+      engine_->Attach(std::make_shared<StepGraph>(), {}, clock_->Now());
+    }
+    graph = engine_->graph();
+  });
+  return graph;
+}
+
+Mode Core::mode() {
+  Mode mode = Mode::kRelaxed;
+  RunOn(*strand_, [&] {
+    engine_->Follow(clock_->Now());
+    mode = engine_->mode();
+  });
+  return mode;
+}
+
 void Core::Look() {
   bool more = true;
   while (more) {

@@ -63,10 +63,13 @@ Engine::Engine(const Settings& settings, std::unique_ptr<Store> store, Mover* mo
     tier->reserve = id == TierId::kDevice ? settings.reserve : 0;
     tier->governor = std::make_unique<Governor>(GovernorSettingsOf(options));
     const Store* const from = store_.get();
-    tier->firm = std::make_unique<Line>(from, id, false, tier->last(), options.policy, rules);
+    tier->firm = std::make_unique<Line>(from, id, false, tier->last(), options.policy, rules,
+                                        &outlooks_, &tier->running);
     if (!tier->last()) {
-      tier->backed = std::make_unique<Line>(from, id, true, true, options.policy, rules);
+      tier->backed = std::make_unique<Line>(from, id, true, true, options.policy, rules, &outlooks_,
+                                            &tier->running);
     }
+    tier->running.most = capacity(id) / 2;
     top_ = tier.get();
     if (bottom_ == nullptr) bottom_ = tier.get();
     states_[i] = std::move(tier);
@@ -155,6 +158,7 @@ void Engine::Commit(std::uint32_t reservation, TimePoint now) {
   }
   ++sets_;
   NoteMoves(now);
+  if (graph_ != nullptr) Introduce(id.slot, now);
   Enter(id.slot);
   const Record& record = store_->slots().record(id.slot);
   if (slot.has_deadline) {
@@ -312,6 +316,7 @@ void Engine::Depart(std::uint32_t slot, bool owned, const Why& why, TimePoint no
   for (const TierId tier : kTierIds) {
     if (Has(record.copies, tier)) state(tier).LineOf(record).Left(id);
   }
+  if (graph_ != nullptr) Unforesee(slot, why.reason != Reason::kReplaced);
   if (record.below != nullptr && record.below->transfer != nullptr) {
     record.below->transfer->cancelled.store(true, std::memory_order_relaxed);
   }
@@ -407,6 +412,7 @@ bool Engine::Look(TimePoint now) {
   }
   RankTheUnranked();
   NoticeLoss(now);
+  Follow(now);
   bool more = false;
   for (TierState* tier = top_; tier != nullptr; tier = tier->below) {
     more = Expire(*tier, now) || more;

@@ -23,6 +23,7 @@
 #include "cache/tier_state.h"
 #include "spillway/cache.h"
 #include "spillway/options.h"
+#include "spillway/step_graph.h"
 
 namespace spillway {
 
@@ -143,6 +144,24 @@ class Engine {
   // longer. `others`: what others hold now; empty: as the last sample says.
   void Promise(TierId tier, std::uint64_t who, Bytes bytes, std::optional<Bytes> others);
 
+  // --- the step graph (engine_graph.cc) ---
+
+  // From now on what it says of keys orders who leaves, while a run of it is
+  // live. Null: nobody's word counts any more. `order`, if given, is where the
+  // graph gets its word from.
+  void Attach(std::shared_ptr<StepGraph> graph, Cache::AgentOrder order, TimePoint now);
+  const std::shared_ptr<StepGraph>& graph() const { return graph_; }
+  // Hears what the graph has been told since. Cheap when that is nothing.
+  void Follow(TimePoint now);
+  // A run is live: NORMAL and PRESSURE are WORKFLOW_AWARE.
+  bool attached() const { return attached_; }
+  Mode mode(TierId tier) const {
+    const Level at = level(tier);
+    const bool aware = attached_ && (at == Level::kNormal || at == Level::kPressure);
+    return aware ? Mode::kWorkflowAware : ModeOf(at);
+  }
+  Mode mode() const { return mode(store_->top()); }
+
   // --- what was there before (engine_fetch.cc) ---
 
   void Loading() { loading_ = true; }
@@ -241,6 +260,21 @@ class Engine {
   void PutBack();
 
   void RankTheUnranked();
+
+  // engine_graph.cc
+  void Hear(TimePoint now);
+  void AskOutside(TimePoint now);
+  void Foresee(std::uint32_t slot, const KeyFacts& facts, TimePoint now);
+  // A new entry: whose it is, and what is known of it. Never throws.
+  void Introduce(std::uint32_t slot, TimePoint now);
+  void LinkUp(std::uint32_t slot);
+  // It has gone, and nobody need remember it.
+  void Unforesee(std::uint32_t slot, bool for_good);
+  void Trust(const Pulse& pulse);
+  void Judge(const Outlook& outlook, std::uint32_t slot);
+  bool Spared(const TierState& tier, std::uint32_t slot) const;
+  std::optional<EntryId> NextIdleForeseen(TierState& tier, const Stage& stage, TimePoint now);
+  std::vector<std::string> ForeseenOrder() const;
 
   // engine_loss.cc
   // Whether a copy that failed may still be written to.
@@ -351,10 +385,11 @@ class Engine {
   double Pressure(const TierState& tier) const { return tier.gauge.Corrected(FirmBytes(tier)); }
   Bytes FreeMemory(const TierState& tier) const;
   std::string_view OrderName(const TierState& tier) const {
-    return tier.firm->policy.order->name(tier.level.load(std::memory_order_relaxed));
+    return tier.firm->OrderName(tier.level.load(std::memory_order_relaxed));
   }
-  std::optional<EntryId> NextByOrder(const TierState& tier, Line& line) {
-    return line.policy.order->Next(tier.level.load(std::memory_order_relaxed));
+  std::optional<EntryId> NextByOrder(const TierState& tier, Line& line,
+                                     Foresight::Whom whom = Foresight::Whom::kNotSpared) {
+    return line.Next(tier.level.load(std::memory_order_relaxed), whom);
   }
 
   const Settings settings_;
@@ -363,6 +398,7 @@ class Engine {
   void (*on_move_)(Strand::Task*) = nullptr;
   void* owner_ = nullptr;
   MoveLog log_;
+  Outlooks outlooks_;
   std::array<std::unique_ptr<TierState>, kTiers> states_;
   TierState* top_ = nullptr;
   TierState* bottom_ = nullptr;
@@ -405,6 +441,25 @@ class Engine {
     std::uint64_t generation;
   };
   std::vector<Orphan> orphans_;  // Found before their parents.
+
+  std::shared_ptr<StepGraph> graph_;
+  Cache::AgentOrder outside_;        // Who knows, instead of the graph's clients;
+  std::vector<std::string> agents_;  // and what it said.
+  std::uint64_t heard_ = 0;  // What the graph was told by then,
+  TimePoint heard_at_{};
+  std::uint64_t graph_version_ = 0;
+  bool attached_ = false;
+  struct Told {
+    EntryId id;
+    KeyFacts facts;
+  };
+  std::vector<Told> told_;
+  // What the graph foretold and what came of it, the recent weighing more.
+  double right_ = 0;
+  double wrong_ = 0;
+  bool trusted_ = true;
+  std::uint64_t starts_seen_ = 0;
+  std::uint64_t mispredictions_seen_ = 0;
 
   std::uint64_t sets_ = 0;
   std::uint64_t refused_blocked_ = 0;

@@ -135,6 +135,7 @@ std::string Engine::ExplainLive(std::uint32_t slot, const std::vector<MoveLog::T
 }
 
 std::vector<std::string> Engine::LeavingOrder() const {
+  if (outlooks_.in_force) return ForeseenOrder();
   struct Candidate {
     std::int64_t key;
     std::uint64_t place;

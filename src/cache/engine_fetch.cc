@@ -140,17 +140,18 @@ bool Engine::RoomAbove(TierState& tier, std::uint32_t slot, bool may_displace, T
 // none.
 bool Engine::DropLower(TierState& tier, std::uint32_t slot, Bytes bytes, TimePoint now) {
   const Level at = level(tier.id);
-  Order& order = *tier.backed->policy.order;
-  const std::int64_t rank = order.KeyFor(at, store_->FactsOf(slot, tier.id));
+  Line& line = *tier.backed;
+  const Facts own = store_->FactsOf(slot, tier.id);
+  const EntryId own_id = store_->IdOf(slot);
   std::vector<EntryId> taken;
   Bytes found = 0;
   try {
     while (found < bytes) {
       RoomForOne(taken);
-      const std::optional<EntryId> next = order.Next(at);
+      const std::optional<EntryId> next = line.Next(at);
       if (!next) break;
       taken.push_back(*next);
-      if (order.KeyFor(at, store_->FactsOf(next->slot, tier.id)) >= rank) break;
+      if (!line.Before(at, *next, store_->FactsOf(next->slot, tier.id), own_id, own)) break;
       if (store_->Leases(next->slot) == 0) found += store_->slots().slot(next->slot).size;
     }
   } catch (const std::bad_alloc&) {
@@ -159,7 +160,8 @@ bool Engine::DropLower(TierState& tier, std::uint32_t slot, Bytes bytes, TimePoi
   Bytes left = 0;
   for (const EntryId id : taken) {
     const Bytes size = store_->slots().slot(id.slot).size;
-    const bool lower = order.KeyFor(at, store_->FactsOf(id.slot, tier.id)) < rank;
+    const bool lower =
+        line.Before(at, id, store_->FactsOf(id.slot, tier.id), own_id, own);
     const Why why{Action::kDrop, Reason::kRoom, OrderName(tier)};
     if (found >= bytes && left < bytes && lower && Drop(tier, id.slot, why, now)) {
       left += size;
@@ -404,6 +406,7 @@ void Engine::AdoptOne(BlobStore::Found* blob, TimePoint now) {
     return;
   }
   const EntryId id = store_->Commit(*slot, kNoSlot, now);
+  if (graph_ != nullptr) Introduce(id.slot, now);
   Enter(id.slot);
   const Record& record = store_->slots().record(id.slot);
   if (store_->slots().slot(id.slot).has_deadline) {

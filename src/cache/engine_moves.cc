@@ -80,10 +80,14 @@ bool Engine::DropOrRemove(TierState& tier, std::uint32_t slot, const Why& why, T
 
 template <typename Enough>
 void Engine::DropBacked(TierState& tier, const Why& why, TimePoint now, Enough&& enough) {
+  // A running step's copies go only for those who can't wait.
+  const bool urgent = why.reason == Reason::kReserve || why.reason == Reason::kAsk ||
+                      level(tier.id) == Level::kEmergency;
+  const auto whom = urgent ? Foresight::Whom::kAnybody : Foresight::Whom::kNotSpared;
   Aside aside(this);
   while (!enough()) {
     aside.MakeRoom();
-    const std::optional<EntryId> next = NextByOrder(tier, *tier.backed);
+    const std::optional<EntryId> next = NextByOrder(tier, *tier.backed, whom);
     if (!next) break;
     if (!Drop(tier, next->slot, why, now)) aside.Put(*next);
   }
@@ -119,6 +123,7 @@ void Engine::Reline(std::uint32_t slot, TierMask before) {
 Bytes Engine::GiveBack(TierId id, Bytes bytes, TimePoint now, bool* more) {
   TierState& tier = state(id);
   *more = false;
+  Follow(now);
   if (tier.last()) return 0;
   const Bytes before = store_->held(id);
   const Why why{Action::kDrop, Reason::kAsk, OrderName(tier)};
@@ -200,6 +205,7 @@ bool Engine::MayGo(const TierState& tier, std::uint32_t slot) const {
   const Record& record = store_->slots().record(slot);
   if (IsMoved(record, tier.id)) return false;
   if (record.copies == MaskOf(tier.id) && record.has_children()) return false;
+  if (Spared(tier, slot)) return false;
   return store_->Leases(slot) == store_->PinsOf(slot);
 }
 
@@ -208,7 +214,8 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Re
   const Bytes size = store_->slots().slot(slot).size;
   Line& line = tier.last() ? *tier.firm : *tier.backed;
   const Level at = level(tier.id);
-  const std::int64_t rank = line.policy.order->KeyFor(at, store_->FactsOf(slot, tier.id));
+  const Facts own = store_->FactsOf(slot, tier.id);
+  const EntryId own_id = store_->IdOf(slot);
   const Why why{tier.last() ? Action::kDestroy : Action::kDrop,
                 reason == Reason::kAsk ? reason : Reason::kRoom, OrderName(tier)};
   const auto lacking = [&] { return Lacking(tier, size); };
@@ -235,11 +242,11 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Re
     std::vector<EntryId> lower;
     for (Bytes found = 0; found < need;) {
       aside.MakeRoom();
-      const std::optional<EntryId> next = line.policy.order->Next(at);
+      const std::optional<EntryId> next = line.Next(at);
       if (!next) break;
       aside.Put(*next);
       const Facts facts = store_->FactsOf(next->slot, tier.id);
-      if (next->slot == slot || line.policy.order->KeyFor(at, facts) >= rank) break;
+      if (next->slot == slot || !line.Before(at, *next, facts, own_id, own)) break;
       if (!MayGo(tier, next->slot)) continue;
       lower.push_back(*next);
       found += facts.bytes;
@@ -268,7 +275,8 @@ bool Engine::SendSomeDown(TierState& tier, Bytes bytes, const Why& why, Priority
   bool full = false;
   while (tier.going < bytes && !full) {
     aside.MakeRoom();
-    const std::optional<EntryId> next = NextByOrder(tier, *tier.firm);
+    const std::optional<EntryId> next =
+        NextByOrder(tier, *tier.firm, Foresight::Whom::kAnybody);
     if (!next) break;
     const Going going = SendDown(tier, next->slot, why, priority, false, now);
     full = going == Going::kFull;

@@ -11,6 +11,7 @@ namespace spillway {
 
 Engine::Progress Engine::Relieve(TierId id, TimePoint now,
                                  const std::function<bool()>& out_of_time) {
+  Follow(now);
   TierState& tier = state(id);
   const Rule& rule = *tier.firm->policy.rule;
   const Level at = level(id);
@@ -45,7 +46,8 @@ Engine::Progress Engine::RunStage(TierState& tier, const Stage& stage, TimePoint
   const Level ranked_at = stage.ranked_at.value_or(level(tier.id));
   const Why why{
       stage.action, stage.reason,
-      stage.by_last_use ? std::string_view("lru") : tier.firm->policy.order->name(ranked_at)};
+      stage.by_last_use && !outlooks_.in_force ? std::string_view("lru")
+                                               : tier.firm->OrderName(ranked_at)};
   if (!tier.last() && tier.gauge.unknown() && stage.target) {
     // Our own share counts now, and what is backed goes first.
     DropBackedUntil(tier, stage, {Action::kDrop, stage.reason, why.order}, now);
@@ -85,7 +87,10 @@ Engine::Progress Engine::Choose(TierState& tier, const Stage& stage, Level ranke
   const auto next = [&] {
     RoomForOne(put_back_);
     RoomForOne(chosen_);
-    return stage.idle_over ? NextIdle(tier, stage, now) : tier.firm->policy.order->Next(ranked_at);
+    if (stage.idle_over) return NextIdle(tier, stage, now);
+    // Where it is only copied down nobody need be spared.
+    return tier.firm->Next(ranked_at, tier.last() ? Foresight::Whom::kNotSpared
+                                                  : Foresight::Whom::kAnybody);
   };
   Bytes going = 0;
   for (std::size_t chosen = 0;;) {
@@ -125,7 +130,7 @@ Engine::Progress Engine::Choose(TierState& tier, const Stage& stage, Level ranke
     } else if (!single() && store_->slots().record(id->slot).has_children()) {
       put_back_.push_back(*id);  // They are above; without it they would be of no use.
       continue;
-    } else if (TakeUnlessLeased(id->slot)) {
+    } else if (!Spared(tier, id->slot) && TakeUnlessLeased(id->slot)) {
       chosen_.push_back(id->slot);
       going += store_->slots().slot(id->slot).size;
       LetGoOfParent(id->slot, store_->slots().record(id->slot).copies);
@@ -144,6 +149,7 @@ bool Engine::Hopeless(const TierState& tier, const Stage& stage, std::uint32_t s
                       TimePoint now) const {
   const Record& record = store_->slots().record(slot);
   if (stage.action != Action::kDestroy || record.has_children()) return false;
+  if (Spared(tier, slot)) return false;
   const bool on_its_way = record.below != nullptr && record.below->transfer != nullptr;
   if (level(tier.id) == Level::kEmergency &&
       now - tier.level_since > settings_.options.emergency_time) {
@@ -189,6 +195,7 @@ bool Engine::TargetReached(const TierState& tier, const Stage& stage, Bytes goin
 std::optional<EntryId> Engine::NextIdle(TierState& tier, const Stage& stage, TimePoint now) {
   Line& line = *tier.firm;
   const std::int64_t bound = (now - *stage.idle_over).time_since_epoch().count() - 1;
+  if (outlooks_.in_force) return NextIdleForeseen(tier, stage, now);
   if (stage.by_last_use || OrderName(tier) == "lru") return line.idle.Next(bound);
 
   const auto after = [&](EntryId a, EntryId b) {

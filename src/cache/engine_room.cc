@@ -50,6 +50,7 @@ Bytes NamesOf(const Store& store, std::uint32_t slot) {
 
 Result<std::uint32_t> Engine::Admit(const NewEntry& entry, TimePoint now, bool* soon) {
   if (turned_away_) soon = nullptr;  // There is nobody left to wait.
+  Follow(now);
   for (TierState* tier = top_; tier != nullptr; tier = tier->below) CheckSampleAge(*tier, now);
   if (is_blocked() && !MutantOn(Mutant::kEmergencyAdmits)) {
     ++refused_blocked_;

@@ -10,6 +10,7 @@
 #include "cache/grants.h"
 #include "cache/store.h"
 #include "monitor/governor.h"
+#include "policy/foresight.h"
 #include "policy/policy.h"
 
 namespace spillway {
@@ -17,11 +18,13 @@ namespace spillway {
 // One class of a tier's entries (TierView), in the order in which they leave.
 struct Line {
   Line(const Store* store, TierId tier, bool backed, bool leaves_only, std::string_view policy_name,
-       const RuleSettings& rules)
+       const RuleSettings& rules, Outlooks* all_outlooks, Foresight::Running* running)
       : view(store, tier, backed, leaves_only),
         idle(KeyByLastUse, &view, MarkOf(tier, backed, 0)),
         policy(
-            std::move(*MakePolicy(policy_name, rules, {&view, &idle, MarkOf(tier, backed, 1)}))) {}
+            std::move(*MakePolicy(policy_name, rules, {&view, &idle, MarkOf(tier, backed, 1)}))),
+        outlooks(all_outlooks),
+        foresight(&view, all_outlooks, BitOf(tier, backed), UnknownMarkOf(tier, backed), running) {}
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
 
@@ -30,20 +33,45 @@ struct Line {
     if (!view.Read(id, &facts)) return;
     if (!idle.Enter(id, facts)) lacks_somebody = true;
     if (!policy.order->Entered(id, facts)) lacks_somebody = true;
+    if (outlooks->armed && !foresight.Entered(id, facts)) lacks_somebody = true;
   }
   void Left(EntryId id) {
     idle.Left(id);
     policy.order->Left(id);
+    if (outlooks->armed) foresight.Left(id);
+  }
+
+  // Takes out who leaves first, by the order in force.
+  std::optional<EntryId> Next(Level level, Foresight::Whom whom = Foresight::Whom::kNotSpared) {
+    return outlooks->in_force ? foresight.Next(whom) : policy.order->Next(level);
+  }
+  std::string_view OrderName(Level level) const {
+    return outlooks->in_force ? std::string_view("workflow") : policy.order->name(level);
+  }
+  // Whether `a` leaves before `b`. Without outlooks, of equals neither does.
+  bool Before(Level level, EntryId a, const Facts& of_a, EntryId b, const Facts& of_b) const {
+    if (outlooks->in_force) return foresight.Before(a, of_a, b, of_b);
+    return policy.order->KeyFor(level, of_a) < policy.order->KeyFor(level, of_b);
   }
 
   const TierView view;
   Ranking idle;  // By last use: idle limits, TTL, and every order that wants it.
   Policy policy;
+  Outlooks* const outlooks;
+  Foresight foresight;  // What ranks instead of the policy's order while outlooks are in force.
   bool lacks_somebody = false;  // There was no memory for an entry's place here.
 
  private:
   static RankMark MarkOf(TierId tier, bool backed, unsigned which) {
     return static_cast<RankMark>(1U << (4 * IndexOf(tier) + (backed ? 2U : 0U) + which));
+  }
+  static std::uint8_t BitOf(TierId tier, bool backed) {
+    return static_cast<std::uint8_t>(1U << (2 * IndexOf(tier) + (backed ? 1U : 0U)));
+  }
+  // Nobody is backed in the last tier: its marks are free for others.
+  static RankMark UnknownMarkOf(TierId tier, bool backed) {
+    constexpr unsigned kFree[] = {12, 13, 14, 15, 10, 11};
+    return static_cast<RankMark>(1U << kFree[2 * IndexOf(tier) + (backed ? 1U : 0U)]);
   }
 };
 
@@ -57,6 +85,7 @@ struct TierState {
   // Entries that are nowhere further down. Where there is a further down they
   // are copied there in any order; off the last tier only leaves may go.
   std::unique_ptr<Line> firm;
+  Foresight::Running running;
   // The others: they can go at once, leaves first. Null in the last tier.
   std::unique_ptr<Line> backed;
 

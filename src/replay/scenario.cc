@@ -102,8 +102,32 @@ std::string Scenario::Do(const ScenarioLine& line) {
       return "null";
     case ScenarioLine::Op::kOrder:
       return nlohmann::json(core_->engine().LeavingOrder()).dump();
+    case ScenarioLine::Op::kGraph:
+      return TellGraph(line.graph);
+    case ScenarioLine::Op::kSteps:
+      return Steps(line.run);
   }
   return "null";
+}
+
+StepGraph& Scenario::graph() { return *core_->step_graph(); }
+
+std::string Scenario::TellGraph(const GraphLine& line) {
+  const Status status = Tell(&graph(), line, clock_->Now());
+  core_->Look();  // What follows from it is seen in this line.
+  if (status) return "true";
+  return fmt::format(R"(false,"why":{})", Quoted(status.error().message));
+}
+
+std::string Scenario::Steps(const std::string& run) {
+  const auto steps = graph().Steps(run, clock_->Now());
+  if (!steps) return fmt::format(R"(false,"why":{})", Quoted(steps.error().message));
+  std::string result = "{";
+  for (const StepFacts& step : *steps) {
+    const std::string count = step.steps ? fmt::to_string(*step.steps) : "null";
+    result += fmt::format("{}{}:{}", result.size() > 1 ? "," : "", Quoted(step.id), count);
+  }
+  return result + "}";
 }
 
 bool Scenario::Set(const ScenarioLine& line) {
@@ -158,7 +182,7 @@ void Scenario::Print(const ScenarioLine& line, const std::string& result, std::s
   fmt::format_to(std::back_inserter(*out),
                  R"({{"op":"{}","result":{},"mode":"{}","level":"{}","blocked":{},"size":{},)"
                  R"("tokens":{},)",
-                 line.name, result, Name(ModeOf(engine.level())), Name(engine.level()),
+                 line.name, result, Name(engine.mode()), Name(engine.level()),
                  engine.is_blocked(), engine.store().entries(), engine.store().tokens());
   *out += listing_;
   *out += R"(,"events":[)";

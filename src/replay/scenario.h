@@ -45,6 +45,9 @@ class Scenario {
   // The result, as JSON.
   std::string Do(const ScenarioLine& line);
   bool Set(const ScenarioLine& line);
+  std::string TellGraph(const GraphLine& line);
+  std::string Steps(const std::string& run);
+  StepGraph& graph();
   void OnEvent(const Event& event);
   // Whether `key` is listed, and how, as the store has it now.
   void List(const std::string& key);

@@ -142,9 +142,9 @@ constexpr std::array kShapes = {
     Shape{"pressure", Op::kPressure, {"value"}, {}},
     Shape{"tick", Op::kTick, {}, {}},
     Shape{"order", Op::kOrder, {}, {}},
+    Shape{"graph", Op::kGraph, {}, {}},  // Its fields are graph_line.cc's.
+    Shape{"steps", Op::kSteps, {"run"}, {}},
 };
-// They come with the step graph.
-constexpr std::array<std::string_view, 2> kNotYet = {"graph", "steps"};
 
 Error WrongKind(const Field& field, std::string_view right) {
   return Bad(fmt::format("{} is {}; it must be {}", field.name, Describe(field.kind), right));
@@ -158,10 +158,6 @@ Result<const Shape*> ShapeOf(const std::vector<Field>& fields) {
   for (const Shape& shape : kShapes) {
     if (shape.name == op->text) return &shape;
     known.push_back(shape.name);
-  }
-  if (std::ranges::find(kNotYet, op->text) != kNotYet.end()) {
-    return Bad(
-        fmt::format("the op '{}' is not offered yet; it comes with the step graph", op->text));
   }
   return Bad(fmt::format("unknown op '{}'{}; known: {}", Printable(op->text),
                          DidYouMean(op->text, known), fmt::join(known, ", ")));
@@ -236,6 +232,7 @@ Status ReadPressure(const Field& field, std::optional<double>* pressure) {
 
 Status ReadField(const Field& field, ScenarioLine* line) {
   if (field.name == "at") return ReadTime(field, &line->at);
+  if (field.name == "run") return ReadName(field, 1, kAgentBytesMax, &line->run);
   if (field.name == "key") return ReadName(field, 1, kKeyBytesMax, &line->key);
   if (field.name == "agent") return ReadName(field, 0, kAgentBytesMax, &line->agent);
   if (field.name == "parent") return ReadName(field, 1, kKeyBytesMax, &line->parent);
@@ -260,10 +257,19 @@ Result<ScenarioLine> ParseScenarioLine(std::string_view text) {
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &reader)) return Bad(reader.wrong);
   const Result<const Shape*> shape = ShapeOf(reader.fields);
   if (!shape) return shape.error();
-  if (Status ok = CheckNames(**shape, reader.fields); !ok) return ok.error();
   ScenarioLine line;
   line.name = (*shape)->name;
   line.op = (*shape)->op;
+  if (line.op == Op::kGraph) {
+    Result<GraphLine> graph = ParseGraphLine(text);
+    if (!graph) return graph.error();
+    line.graph = std::move(*graph);
+    const auto at = std::ranges::find(reader.fields, "at", &Field::name);
+    if (at == reader.fields.end()) return line;
+    if (Status ok = ReadTime(*at, &line.at); !ok) return ok.error();
+    return line;
+  }
+  if (Status ok = CheckNames(**shape, reader.fields); !ok) return ok.error();
   for (const Field& field : reader.fields) {
     if (Status ok = ReadField(field, &line); !ok) return ok.error();
   }

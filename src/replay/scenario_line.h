@@ -7,13 +7,14 @@
 #include <string>
 #include <string_view>
 
+#include "replay/graph_line.h"
 #include "spillway/result.h"
 #include "spillway/units.h"
 
 namespace spillway {
 
 struct ScenarioLine {
-  enum class Op : std::uint8_t { kSet, kGet, kDelete, kClear, kPressure, kTick, kOrder };
+  enum class Op : std::uint8_t { kSet, kGet, kDelete, kClear, kPressure, kTick, kOrder, kGraph, kSteps };
 
   std::string_view name;  // The op as it was written. Static.
   Op op = Op::kTick;
@@ -25,6 +26,8 @@ struct ScenarioLine {
   std::string agent;               // set
   std::string parent;              // set
   std::optional<double> pressure;  // pressure; empty: unknown
+  std::string run;                 // steps
+  GraphLine graph{};               // graph
 };
 
 // Everything that can be wrong with a line on its own is an error here, and

@@ -1,0 +1,300 @@
+// The step graph in the engine: what it says of keys becomes outlooks of
+// entries, heard change by change. What it says is a hint; how often it was
+// right is counted, and a graph that is mostly wrong orders nobody.
+#include <algorithm>
+#include <new>
+#include <unordered_map>
+#include <utility>
+
+#include "base/mutant.h"
+#include "base/room_for_one.h"
+#include "cache/engine.h"
+
+namespace spillway {
+
+namespace {
+// Time alone changes what a graph says; so often is it asked again.
+constexpr Duration kHearEvery = std::chrono::milliseconds(100);
+// A step of unknown length, to compare advice without steps with steps.
+constexpr double kStepS = 10;
+// Of about so many foretellings the share that came true decides; it is not
+// believed any more below the one, and again above the other.
+constexpr double kForetellings = 64;
+constexpr double kTrustLeast = 0.5;
+constexpr double kTrustAgain = 0.65;
+
+Outlook::Kind KindOf(const KeyFacts& facts) {
+  if (facts.retired) return Outlook::Kind::kDead;
+  if (facts.running) return Outlook::Kind::kRunning;
+  return facts.steps == 0U ? Outlook::Kind::kNext : Outlook::Kind::kWanted;
+}
+}  // namespace
+
+void Engine::Attach(std::shared_ptr<StepGraph> graph, Cache::AgentOrder order, TimePoint now) {
+  for (std::uint32_t slot = 0; slot < store_->slots().high_water(); ++slot) {
+    if (graph_ != nullptr && store_->IsLive(store_->IdOf(slot))) Unforesee(slot, false);
+  }
+  graph_ = std::move(graph);
+  outside_ = std::move(order);
+  agents_.clear();
+  heard_ = graph_version_ = starts_seen_ = mispredictions_seen_ = 0;
+  heard_at_ = TimePoint();
+  right_ = wrong_ = 0;
+  trusted_ = true;
+  attached_ = outlooks_.in_force = false;
+  outlooks_.armed = outlooks_.armed || graph_ != nullptr;
+  for (std::uint32_t slot = 0; slot < store_->slots().high_water(); ++slot) {
+    if (!store_->IsLive(store_->IdOf(slot))) continue;
+    if (graph_ != nullptr) Introduce(slot, now);
+    Enter(slot);
+  }
+  if (outside_) AskOutside(now);
+  if (graph_ != nullptr) Hear(now);
+}
+
+// An order of agents is a run in which they follow one another, the last named
+// first: it could start now.
+void Engine::AskOutside(TimePoint now) {
+  static constexpr std::string_view kRun = "outside";
+  std::vector<std::string> agents = outside_();
+  if (agents == agents_) return;
+  agents_ = std::move(agents);
+  (void)graph_->EndRun(kRun, RunState::kFinished, now);
+  if (agents_.empty() || !graph_->BeginRun(kRun, {}, now)) return;
+  std::string before;
+  for (auto agent = agents_.rbegin(); agent != agents_.rend(); ++agent) {
+    // What is no name, or named twice, is passed over.
+    if (!graph_->AddStep(kRun, {*agent, *agent}, now)) continue;
+    if (!before.empty()) (void)graph_->AddEdge(kRun, {before, *agent}, now);
+    before = *agent;
+  }
+}
+
+void Engine::Follow(TimePoint now) {
+  if (graph_ == nullptr || closed_) return;
+  outlooks_.now = now;
+  if (outside_ && now - heard_at_ >= kHearEvery) AskOutside(now);
+  if (graph_->told() == heard_ && now - heard_at_ < kHearEvery) return;
+  if (MutantOn(Mutant::kGraphChangesMissed) && heard_ != 0) return;
+  try {
+    Hear(now);
+  } catch (const std::bad_alloc&) {
+    // The version is the old one: it is heard the next time.
+  }
+}
+
+// Throws bad_alloc, and is as it was or further.
+void Engine::Hear(TimePoint now) {
+  outlooks_.now = now;
+  heard_ = graph_->told();
+  heard_at_ = now;
+  told_.clear();
+  const Pulse pulse =
+      graph_->VisitChanges(graph_version_, now, [this](std::string_view key, const KeyFacts& facts) {
+        const std::uint32_t slot = store_->index().Lookup(store_->index().HashOf(key), key);
+        if (slot != kNoSlot) told_.push_back({store_->IdOf(slot), facts});
+      });
+  for (const Told& told : told_) {
+    if (store_->IsLive(told.id)) Foresee(told.id.slot, told.facts, now);
+  }
+  graph_version_ = pulse.version;
+  for (const Told& told : told_) {
+    if (store_->IsLive(told.id) && told.facts.known) LinkUp(told.id.slot);
+  }
+  attached_ = pulse.attached;
+  Trust(pulse);
+  outlooks_.in_force = attached_ && trusted_;
+}
+
+void Engine::Foresee(std::uint32_t slot, const KeyFacts& facts, TimePoint now) {
+  const EntryId id = store_->IdOf(slot);
+  const Record& record = store_->slots().record(slot);
+  Outlook* outlook = outlooks_.Find(id);
+  if (outlook == nullptr && !facts.known) return;
+  if (outlook != nullptr && !facts.running) Judge(*outlook, slot);
+  if (facts.known) outlook = outlooks_.Make(id);
+  for (const TierId tier : kTierIds) {
+    if (Has(record.copies, tier)) state(tier).LineOf(record).foresight.Left(id);
+  }
+  if (!facts.known) {
+    outlooks_.Erase(id);
+  } else {
+    const bool ran = outlook->kind == Outlook::Kind::kRunning;
+    outlook->kind = KindOf(facts);
+    outlook->bytes = store_->slots().slot(slot).size;
+    outlook->eta_s = facts.eta_ms / 1000;
+    outlook->steps = facts.steps.value_or(
+        1 + static_cast<std::uint32_t>(std::clamp(outlook->eta_s / kStepS, 0.0, 1e9)));
+    outlook->p = facts.p;
+    outlook->conf = facts.conf;
+    outlook->as_of = now;
+    outlook->running_since = facts.running_since;
+    if (!ran) {
+      outlook->uses_then = LeaseWord::AcquiresOf(store_->slots().slot(slot).word.Load());
+    }
+    ++outlook->version;
+  }
+  for (const TierId tier : kTierIds) {
+    if (!Has(record.copies, tier)) continue;
+    Line& line = state(tier).LineOf(record);
+    Facts read;
+    if (line.view.Read(id, &read) && !line.foresight.Entered(id, read)) line.lacks_somebody = true;
+  }
+}
+
+// The step that used it is over: did it?
+void Engine::Judge(const Outlook& outlook, std::uint32_t slot) {
+  if (outlook.kind != Outlook::Kind::kRunning) return;
+  const std::uint64_t uses = LeaseWord::AcquiresOf(store_->slots().slot(slot).word.Load());
+  if (uses == outlook.uses_then && store_->Leases(slot) == store_->PinsOf(slot)) wrong_ += 1;
+}
+
+void Engine::Trust(const Pulse& pulse) {
+  const auto starts = static_cast<double>(pulse.starts - starts_seen_);
+  const auto wrong = static_cast<double>(pulse.mispredictions - mispredictions_seen_);
+  starts_seen_ = pulse.starts;
+  mispredictions_seen_ = pulse.mispredictions;
+  right_ += std::max(starts - wrong, 0.0);
+  wrong_ += wrong;
+  const double all = right_ + wrong_;
+  if (all > kForetellings) {
+    right_ *= kForetellings / all;
+    wrong_ *= kForetellings / all;
+  }
+  // A few are no evidence.
+  const double share = (right_ + 4) / (right_ + wrong_ + 4);
+  trusted_ = share >= (trusted_ ? kTrustLeast : kTrustAgain);
+}
+
+void Engine::Introduce(std::uint32_t slot, TimePoint now) {
+  const Slot& where = store_->slots().slot(slot);
+  try {
+    const std::string_view agent = AgentOf(where, store_->slots().record(slot));
+    // Full is no matter: then it is not known.
+    if (!agent.empty()) (void)graph_->Own(agent, where.key());
+    const KeyFacts facts = graph_->Facts(where.key(), now);
+    if (!facts.known) return;
+    Foresee(slot, facts, now);
+    LinkUp(slot);
+  } catch (const std::bad_alloc&) {
+    // It counts as unknown until the graph says something new of it.
+  }
+}
+
+// Who wants it wants what it continues.
+void Engine::LinkUp(std::uint32_t slot) {
+  for (;;) {
+    Outlook* const outlook = outlooks_.Find(store_->IdOf(slot));
+    if (outlook != nullptr && std::exchange(outlook->linked, true)) return;
+    const std::uint32_t parent = store_->ParentOf(slot);
+    if (parent == kNoSlot) return;
+    if (!graph_->Link(store_->slots().slot(slot).key(), store_->slots().slot(parent).key())) return;
+    slot = parent;
+  }
+}
+
+void Engine::Unforesee(std::uint32_t slot, bool for_good) {
+  const EntryId id = store_->IdOf(slot);
+  const Slot& where = store_->slots().slot(slot);
+  const Record& record = store_->slots().record(slot);
+  for (const TierId tier : kTierIds) {
+    if (Has(record.copies, tier)) state(tier).LineOf(record).foresight.Left(id);
+  }
+  const bool known = outlooks_.Find(id) != nullptr;
+  outlooks_.Erase(id);
+  const std::string_view agent = AgentOf(where, record);
+  if (!agent.empty()) graph_->Disown(agent, where.key());
+  if (for_good && (known || !agent.empty())) graph_->Forget(where.key());
+}
+
+bool Engine::Spared(const TierState& tier, std::uint32_t slot) const {
+  if (!outlooks_.in_force) return false;
+  return tier.firm->foresight.Spares(store_->IdOf(slot), store_->FactsOf(slot, tier.id));
+}
+
+// Whom no live run wants may leave at once; the others when they are idle for
+// longer than the stage's limit, as the graph has it.
+std::optional<EntryId> Engine::NextIdleForeseen(TierState& tier, const Stage& stage,
+                                                TimePoint now) {
+  Line& line = *tier.firm;
+  const Level at = level(tier.id);
+  if (at == Level::kNormal) {
+    RoomForOne(put_back_);
+    if (const auto id = line.Next(at, Foresight::Whom::kUnwanted)) return id;
+  }
+  const std::int64_t bound = (now - *stage.idle_over).time_since_epoch().count() - 1;
+  const auto after = [&](EntryId a, EntryId b) {
+    return line.Before(at, b, store_->FactsOf(b.slot, tier.id), a,
+                       store_->FactsOf(a.slot, tier.id));
+  };
+  const auto next = [&] {
+    RoomForOne(idle_candidates_);
+    return line.idle.Next(bound);
+  };
+  while (const std::optional<EntryId> id = next()) {
+    idle_candidates_.push_back(*id);
+    std::push_heap(idle_candidates_.begin(), idle_candidates_.end(), after);
+  }
+  while (!idle_candidates_.empty()) {
+    RoomForOne(put_back_);
+    std::pop_heap(idle_candidates_.begin(), idle_candidates_.end(), after);
+    const EntryId id = idle_candidates_.back();
+    idle_candidates_.pop_back();
+    Facts facts;
+    if (!line.view.Read(id, &facts)) continue;
+    if (KeyByLastUse(facts) <= bound && facts.children == 0) return id;
+    put_back_.push_back(id);  // Used since.
+  }
+  return std::nullopt;
+}
+
+// Two lines, of those it knows and of those it does not, joined as Foresight
+// joins them.
+std::vector<std::string> Engine::ForeseenOrder() const {
+  const TierId top = store_->top();
+  const Line& line = *top_->firm;
+  struct Candidate {
+    EntryId id;
+    Facts facts;
+  };
+  const auto after = [&](const Candidate& a, const Candidate& b) {
+    return line.foresight.Before(b.id, b.facts, a.id, a.facts);
+  };
+  std::unordered_map<std::uint32_t, std::uint32_t> children;
+  std::array<std::vector<Candidate>, 2> heaps;
+  const auto consider = [&](std::uint32_t slot, std::uint32_t left) {
+    if (left > 0 || store_->Leases(slot) > 0) return;
+    const Candidate candidate{store_->IdOf(slot), store_->FactsOf(slot, top)};
+    if (line.foresight.Spares(candidate.id, candidate.facts)) return;
+    auto& heap = heaps[outlooks_.Find(candidate.id) == nullptr ? 0 : 1];
+    heap.push_back(candidate);
+    std::push_heap(heap.begin(), heap.end(), after);
+  };
+  for (std::uint32_t slot = 0; slot < store_->slots().high_water(); ++slot) {
+    const auto word = store_->slots().slot(slot).word.Load();
+    if (LeaseWord::StateOf(word) != SlotState::kVisible) continue;
+    if (!Has(store_->slots().record(slot).copies, top)) continue;
+    const std::uint32_t count = store_->slots().record(slot).children[IndexOf(top)];
+    if (count > 0) children[slot] = count;
+    consider(slot, count);
+  }
+  std::vector<std::string> out;
+  while (!heaps[0].empty() || !heaps[1].empty()) {
+    std::size_t from = heaps[0].empty() ? 1 : 0;
+    if (!heaps[0].empty() && !heaps[1].empty() && after(heaps[0].front(), heaps[1].front())) {
+      from = 1;
+    }
+    auto& heap = heaps[from];
+    std::pop_heap(heap.begin(), heap.end(), after);
+    const std::uint32_t slot = heap.back().id.slot;
+    heap.pop_back();
+    out.emplace_back(store_->slots().slot(slot).key());
+    const std::uint32_t parent = store_->ParentOf(slot);
+    if (parent != kNoSlot && Has(store_->slots().record(parent).copies, top)) {
+      consider(parent, --children[parent]);
+    }
+  }
+  return out;
+}
+
+}  // namespace spillway
