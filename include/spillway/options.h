@@ -108,6 +108,9 @@ struct Options {
   Duration idle_critical = std::chrono::seconds(30);
   // Most tokens over all live entries; empty: no budget.
   std::optional<Tokens> token_budget = 50'000'000;
+  // What a step graph wants in so many steps comes up before it is asked for;
+  // 0: nothing does.
+  std::uint64_t prefetch_steps = 1;
   // Longest stretch of reclaim work between two other events.
   Duration reclaim_slice = std::chrono::milliseconds(1);
 

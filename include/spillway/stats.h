@@ -65,6 +65,13 @@ struct MoveStats {
   std::uint64_t fetches_failed = 0;
   std::uint64_t promoted = 0;
   std::uint64_t prefetched = 0;
+  // What a step graph had brought up before it was asked for. Of these bytes:
+  // read after they had come; asked for while they came; gone, or called off,
+  // without having been read. What is left waits to be read.
+  Bytes ahead_bytes = 0;
+  Bytes ahead_useful_bytes = 0;
+  Bytes ahead_late_bytes = 0;
+  Bytes ahead_wasted_bytes = 0;
   std::uint64_t cancelled = 0;
   std::uint64_t corrupt = 0;  // Copies that did not match their checksums; never served.
   std::uint64_t scrubbed = 0;

@@ -19,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -138,12 +139,17 @@ class SPILLWAY_API StepGraph {
                                                           std::string_view agent,
                                                           TimePoint now) const;
 
+  // `heard` is called after each time it was told anything, on the thread that
+  // told it, without a lock held; a null one ends that. One for each `who`.
+  void Listen(const void* who, std::function<void()> heard);
+
   // At least one run is live.
   bool attached() const;
   StepGraphStats stats() const;
 
  private:
   class Impl;
+  class Telling;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -89,6 +89,7 @@ enum class Mutant : std::uint8_t {
   kDestroyedNotDemoted,  // What a lower tier could take is destroyed.
   kAskDestroys,
   kLowerTierDestroysAll,  // Relief of a tier takes the copies above along.
+  kPrefetchNotCancelled,  // What is fetched for a run that has ended comes all the same.
   // 8: liveness
   kFailedLoadForgotten,  // Who waits for a load that fails is not answered.
   kParkedNeverWoken,     // Sets that wait for room wait until their time is over.

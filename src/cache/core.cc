@@ -90,6 +90,12 @@ Core::Core(const Options& options, Parts&& parts, std::unique_ptr<Engine>&& engi
       index_(engine_->store().index()) {
   reap_task_.core = this;
   reap_task_.run = [](Strand::Task* task) { static_cast<ReapTask*>(task)->core->ReapAll(); };
+  follow_task_.core = this;
+  follow_task_.run = [](Strand::Task* task) {
+    Core* const core = static_cast<ReapTask*>(task)->core;
+    core->follow_posted_.store(false, std::memory_order_release);
+    core->engine_->Follow(core->clock_->Now());
+  };
   for (const TierId tier : kTierIds) {
     std::shared_ptr<PressureSource>& source = parts.pressure[IndexOf(tier)];
     if (source == nullptr) continue;  // Scenarios bring samples, no source.
@@ -114,6 +120,11 @@ Core::~Core() {
 
 Status Core::Close() {
   giver_.reset();
+  try {
+    Attach(nullptr, {});
+  } catch (const std::bad_alloc&) {
+    // The graph goes on without us in any case: it holds us by a weak word.
+  }
   Stop();
   RunOn(*strand_, [this] { engine_->TurnAway(); });
   while (const int open = batches_.load(std::memory_order_acquire)) {

@@ -195,6 +195,9 @@ class Core : public std::enable_shared_from_this<Core> {
   void SettleWrite();
   bool needs_settling() const { return engine_->store().disk()->needs_settling(); }
 
+  // A graph is told something, on whichever thread.
+  void HearOf(StepGraph* graph);
+
   // Border checks that need no state.
   Status CheckSource(std::string_view key, const Source& source, const SetOptions& options) const;
   // Bounds what Submit may have under way.
@@ -255,6 +258,8 @@ class Core : public std::enable_shared_from_this<Core> {
     Core* core;
   } reap_task_;
   std::atomic<bool> reap_posted_{false};
+  ReapTask follow_task_;  // The graph was told something.
+  std::atomic<bool> follow_posted_{false};
   std::atomic<std::uint32_t> reap_head_{0};  // Slot number + 1, linked through Slot::next.
   std::shared_ptr<Core> self_;               // After Close, while leases are open. Strand only.
 

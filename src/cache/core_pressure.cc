@@ -159,7 +159,21 @@ Reclaimed Core::Reclaim(Bytes bytes, Duration within) {
 // --- the step graph ---
 
 void Core::Attach(std::shared_ptr<StepGraph> graph, Cache::AgentOrder order) {
-  RunOn(*strand_, [&] { engine_->Attach(std::move(graph), std::move(order), clock_->Now()); });
+  StepGraph* const heard = graph.get();
+  RunOn(*strand_, [&] {
+    if (engine_->graph() != nullptr) engine_->graph()->Listen(this, nullptr);
+    engine_->Attach(std::move(graph), std::move(order), clock_->Now());
+  });
+  if (heard != nullptr) HearOf(heard);
+}
+
+void Core::HearOf(StepGraph* graph) {
+  graph->Listen(this, [weak = weak_from_this()] {
+    // Whoever runs the strand holds us, too.
+    const std::shared_ptr<Core> core = weak.lock();
+    if (core == nullptr || core->follow_posted_.exchange(true, std::memory_order_acq_rel)) return;
+    core->strand_->Post(&core->follow_task_);
+  });
 }
 
 std::shared_ptr<StepGraph> Core::step_graph() {
@@ -167,6 +181,7 @@ std::shared_ptr<StepGraph> Core::step_graph() {
   RunOn(*strand_, [&] {
     if (engine_->graph() == nullptr) {
       engine_->Attach(std::make_shared<StepGraph>(), {}, clock_->Now());
+      HearOf(engine_->graph().get());
     }
     graph = engine_->graph();
   });

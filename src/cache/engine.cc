@@ -316,6 +316,7 @@ void Engine::Depart(std::uint32_t slot, bool owned, const Why& why, TimePoint no
   for (const TierId tier : kTierIds) {
     if (Has(record.copies, tier)) state(tier).LineOf(record).Left(id);
   }
+  if (!ahead_.empty()) AheadGone(slot);
   if (graph_ != nullptr) Unforesee(slot, why.reason != Reason::kReplaced);
   if (record.below != nullptr && record.below->transfer != nullptr) {
     record.below->transfer->cancelled.store(true, std::memory_order_relaxed);
@@ -521,6 +522,10 @@ void Engine::CountInto(Stats* stats) const {
   stats->moves.corrupt = counts_.corrupt;
   stats->moves.promoted = counts_.promoted;
   stats->moves.prefetched = counts_.prefetched;
+  stats->moves.ahead_bytes = counts_.ahead;
+  stats->moves.ahead_useful_bytes = counts_.ahead_useful;
+  stats->moves.ahead_late_bytes = counts_.ahead_late;
+  stats->moves.ahead_wasted_bytes = counts_.ahead_wasted;
   stats->moves.scrubbed = counts_.scrubbed;
   stats->moves.bytes_down = counts_.down;
   stats->moves.bytes_up = counts_.up;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -219,6 +220,10 @@ class Engine {
     Bytes down = 0;
     Bytes up = 0;
     std::uint64_t cancelled = 0;
+    Bytes ahead = 0;  // Of the step: all that was begun, and what came of it.
+    Bytes ahead_useful = 0;
+    Bytes ahead_late = 0;
+    Bytes ahead_wasted = 0;
   };
 
   static constexpr std::size_t kCandidatesMax = 1024;
@@ -275,6 +280,21 @@ class Engine {
   bool Spared(const TierState& tier, std::uint32_t slot) const;
   std::optional<EntryId> NextIdleForeseen(TierState& tier, const Stage& stage, TimePoint now);
   std::vector<std::string> ForeseenOrder() const;
+
+  // engine_ahead.cc
+  static double EtaOf(const Outlook& outlook, TimePoint now);
+  bool IsSoon(const Outlook& outlook, TimePoint now) const;
+  bool IsUp(std::uint32_t slot) const;
+  void NoteSoon(const Outlook& outlook, TimePoint now);
+  void PrefetchAhead(TimePoint now);
+  void TryPrefetchAhead(TimePoint now);
+  bool BringChain(std::uint32_t slot, TimePoint now);
+  bool BringAhead(std::uint32_t slot, const Outlook& outlook, TimePoint now);
+  bool DropLater(TierState& tier, const Outlook& outlook, Bytes bytes, TimePoint now);
+  void SettleAhead();
+  void AheadIsLate(std::uint32_t slot);
+  void AheadArrived(std::uint32_t slot, bool arrived);
+  void AheadGone(std::uint32_t slot);
 
   // engine_loss.cc
   // Whether a copy that failed may still be written to.
@@ -458,6 +478,16 @@ class Engine {
   double right_ = 0;
   double wrong_ = 0;
   bool trusted_ = true;
+  // What came up ahead of its step and was not read yet; or is on its way.
+  struct Ahead {
+    EntryId id;
+    Bytes bytes = 0;
+    std::uint64_t uses_then = 0;
+    bool arrived = false;
+  };
+  std::unordered_map<std::uint32_t, Ahead> ahead_;
+  std::vector<EntryId> soon_;  // Wanted soon, and not up.
+  double up_rate_ = 0;         // Bytes a second, as measured; 0: not yet.
   std::uint64_t starts_seen_ = 0;
   std::uint64_t mispredictions_seen_ = 0;
 

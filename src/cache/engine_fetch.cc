@@ -68,6 +68,7 @@ void Engine::TryFetch(Waiter* waiter, TimePoint now) {
       return waiter->done(waiter, nullptr, std::move(up));
     }
   } else if (below.transfer->priority > Priority::kGet) {
+    AheadIsLate(slot);
     mover_->Raise(below.transfer, Priority::kGet);
   }
   waiter->next = std::exchange(below.transfer->waiters, waiter);
@@ -198,6 +199,7 @@ Status Engine::BringUp(std::uint32_t slot, Priority priority, bool may_lend, Tim
   transfer->from = off_gpu ? TierId::kDevice : TierId::kDisk;
   if (off_gpu) transfer->source = store_->BlockIn(slot, TierId::kDevice);
   transfer->priority = priority;
+  transfer->started = now;
   const Bytes size = store_->slots().slot(slot).size;
   const bool get = priority == Priority::kGet;
   bool placed = false;
@@ -272,6 +274,7 @@ bool Engine::BringToDevice(std::uint32_t slot, Priority priority, TimePoint now)
   transfer->from = TierId::kHost;
   transfer->to = TierId::kDevice;
   transfer->priority = priority;
+  transfer->started = now;
   transfer->source = store_->BlockIn(slot, TierId::kHost);
   return StartMove(std::move(transfer), slot);
 }

@@ -31,6 +31,7 @@ Outlook::Kind KindOf(const KeyFacts& facts) {
 }  // namespace
 
 void Engine::Attach(std::shared_ptr<StepGraph> graph, Cache::AgentOrder order, TimePoint now) {
+  if (graph_ == nullptr && graph == nullptr) return;
   for (std::uint32_t slot = 0; slot < store_->slots().high_water(); ++slot) {
     if (graph_ != nullptr && store_->IsLive(store_->IdOf(slot))) Unforesee(slot, false);
   }
@@ -104,6 +105,7 @@ void Engine::Hear(TimePoint now) {
   attached_ = pulse.attached;
   Trust(pulse);
   outlooks_.in_force = attached_ && trusted_;
+  PrefetchAhead(now);
 }
 
 void Engine::Foresee(std::uint32_t slot, const KeyFacts& facts, TimePoint now) {
@@ -133,6 +135,7 @@ void Engine::Foresee(std::uint32_t slot, const KeyFacts& facts, TimePoint now) {
       outlook->uses_then = LeaseWord::AcquiresOf(store_->slots().slot(slot).word.Load());
     }
     ++outlook->version;
+    NoteSoon(*outlook, now);
   }
   for (const TierId tier : kTierIds) {
     if (!Has(record.copies, tier)) continue;

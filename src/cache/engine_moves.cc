@@ -57,6 +57,7 @@ bool Engine::Drop(TierState& tier, std::uint32_t slot, const Why& why, TimePoint
   if (!store_->DropCopy(slot, tier.id)) return false;
   Log(slot, tier.id, why, now);
   Reline(slot, before);
+  if (!ahead_.empty() && !IsUp(slot)) AheadGone(slot);
   if (parent != kNoSlot) {
     const Record& up = store_->slots().record(parent);
     if (Has(up.copies, tier.id) && up.children[IndexOf(tier.id)] == 0) {
@@ -373,8 +374,18 @@ void Engine::Finish(std::unique_ptr<Move> transfer, TimePoint now) {
   } else {
     FinishUp(*transfer, now);
   }
+  const bool ahead = transfer->to < transfer->from && graph_ != nullptr;
+  if (ahead) {
+    const double took = std::chrono::duration<double>(now - transfer->started).count();
+    if (transfer->status && took > 0) {
+      // The link's own speed: several at once share it.
+      up_rate_ = std::max(up_rate_ * 0.95, static_cast<double>(transfer->bytes) / took);
+    }
+    AheadArrived(slot, live && transfer->status.has_value());
+  }
   if (dead) store_->Reap(slot);
   if (closed_) return;
+  if (ahead) PrefetchAhead(now);
   NoteMoves(now);
   if (parked_ != nullptr) WakeParked(now, false);
   if (transfer->background_at_start && transfer->to > transfer->from) {
@@ -462,6 +473,8 @@ void Engine::FetchAgain(Move& transfer, TimePoint now) {
 
 void Engine::Tend(TimePoint now) {
   if (single() || closed_) return;
+  Follow(now);
+  if (graph_ != nullptr) PrefetchAhead(now);
   for (TierState* tier = top_; tier != nullptr; tier = tier->below) WriteBehind(*tier, now);
   Promote(now);
   Scrub(now);
@@ -478,9 +491,18 @@ void Engine::WriteBehind(TierState& tier, TimePoint now) {
   int nowhere = 0;
   while (tier.background < kBackgroundMax && nowhere < 16) {
     aside.MakeRoom();
-    const std::optional<EntryId> next = tier.firm->idle.Next(bound);
+    // Soonest to leave first.
+    const bool foreseen = outlooks_.in_force;
+    const std::optional<EntryId> next =
+        foreseen ? NextByOrder(tier, *tier.firm, Foresight::Whom::kAnybody)
+                 : tier.firm->idle.Next(bound);
     if (!next) return;
-    const Why why{Action::kBack, Reason::kIdle, "lru"};
+    if (foreseen && KeyByLastUse(store_->FactsOf(next->slot, tier.id)) > bound) {
+      aside.Put(*next);
+      ++nowhere;
+      continue;
+    }
+    const Why why{Action::kBack, Reason::kIdle, foreseen ? OrderName(tier) : "lru"};
     const Going going = SendDown(tier, next->slot, why, Priority::kWriteBehind, false, now);
     if (going == Going::kDown) continue;
     aside.Put(*next);

@@ -44,8 +44,11 @@ Engine::Progress Engine::Relieve(TierId id, TimePoint now,
 Engine::Progress Engine::RunStage(TierState& tier, const Stage& stage, TimePoint now,
                                   const std::function<bool()>& out_of_time) {
   const Level ranked_at = stage.ranked_at.value_or(level(tier.id));
+  // Where the graph decides it is neither weight nor idleness that does.
+  const bool ordered = outlooks_.in_force && (stage.reason == Reason::kHeavy ||
+                                              level(tier.id) == Level::kNormal);
   const Why why{
-      stage.action, stage.reason,
+      stage.action, ordered ? Reason::kOrder : stage.reason,
       stage.by_last_use && !outlooks_.in_force ? std::string_view("lru")
                                                : tier.firm->OrderName(ranked_at)};
   if (!tier.last() && tier.gauge.unknown() && stage.target) {

@@ -61,6 +61,7 @@ struct Move : Strand::Task {
 
   Waiter* waiters = nullptr;
   bool background_at_start = false;
+  TimePoint started{};  // On its way up, to learn how fast that goes.
 
   std::atomic<bool> cancelled{false};  // The mover stops at the next piece.
   Status status;                       // The mover's answer.

@@ -287,6 +287,11 @@ constexpr std::array kSettings = {
         "idle_critical", "In EMERGENCY every entry idle longer than this leaves.", "0.1"),
     Row<kCount, [](auto& o) -> auto& { return o.token_budget; }>(
         "token_budget", "Most tokens over all live entries.", "0.1"),
+    Row<kCount, [](auto& o) -> auto& { return o.prefetch_steps; }>(
+        "prefetch_steps",
+        "What a step graph wants in so many steps comes up from the tiers below before it is asked "
+        "for. 0: nothing does.",
+        "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.reclaim_slice; }>(
         "reclaim_slice", "Longest stretch of reclaim work between two other events.", "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.log; }>(

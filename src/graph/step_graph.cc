@@ -8,98 +8,102 @@ namespace spillway {
 
 using Lock = std::lock_guard<std::mutex>;
 
-namespace {
-// For whoever tells it something: held like a lock, counted when it is over.
-class Telling {
+// For whoever tells it something: held like a lock; then those who listen hear.
+class StepGraph::Telling {
  public:
-  Telling(std::mutex* mutex, std::atomic<std::uint64_t>* told) : lock_(*mutex), told_(told) {}
-  ~Telling() { told_->fetch_add(1, std::memory_order_release); }
+  explicit Telling(Impl* impl) : impl_(impl), lock_(impl->mutex) {}
+  ~Telling() {
+    impl_->times_told.fetch_add(1, std::memory_order_release);
+    const auto listeners = impl_->listeners;
+    lock_.unlock();
+    if (listeners == nullptr) return;
+    for (const Impl::Listener& listener : *listeners) listener.heard();
+  }
   Telling(const Telling&) = delete;
   Telling& operator=(const Telling&) = delete;
 
  private:
-  const Lock lock_;
-  std::atomic<std::uint64_t>* const told_;
+  Impl* const impl_;
+  std::unique_lock<std::mutex> lock_;
 };
-}  // namespace
 
 StepGraph::StepGraph(const StepGraphOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 StepGraph::~StepGraph() = default;
 
 Status StepGraph::BeginRun(std::string_view run, const RunSpec& spec, TimePoint now) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   return impl_->BeginRun(run, spec, now);
 }
 Status StepGraph::AddStep(std::string_view run, const StepSpec& step, TimePoint now) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   return impl_->AddStep(run, step, now);
 }
 Status StepGraph::AddEdge(std::string_view run, const EdgeSpec& edge, TimePoint now) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   return impl_->AddEdge(run, edge, now);
 }
 Status StepGraph::Bind(std::string_view run, std::string_view agent, std::string_view key,
                        KeyKind kind, TimePoint now) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   return impl_->Bind(run, agent, key, kind, now);
 }
 Status StepGraph::Link(std::string_view key, std::string_view parent) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   return impl_->Link(key, parent);
 }
 
 Result<std::string> StepGraph::Load(std::string_view json, TimePoint now) {
   const Result<GraphDocument> document = ParseGraphDocument(json);
   if (!document) return document.error();
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   if (Status ok = impl_->Load(*document, now); !ok) return ok.error();
   return document->run;
 }
 
 Status StepGraph::Start(std::string_view run, std::string_view step, TimePoint now) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   return impl_->Start(run, step, now);
 }
 Status StepGraph::Finish(std::string_view run, std::string_view step,
                          const std::optional<std::vector<std::string>>& taken, TimePoint now) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   return impl_->Finish(run, step, taken, now);
 }
 Status StepGraph::Skip(std::string_view run, std::string_view step, TimePoint now) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   return impl_->Skip(run, step, now);
 }
 Status StepGraph::Fail(std::string_view run, std::string_view step, OnFail on_fail, TimePoint now) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   return impl_->Fail(run, step, on_fail, now);
 }
 Status StepGraph::Loop(std::string_view run, std::string_view from, std::string_view to,
                        TimePoint now) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   return impl_->Loop(run, from, to, now);
 }
 Status StepGraph::EndRun(std::string_view run, RunState how, TimePoint now) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   return impl_->EndRun(run, how, now);
 }
 std::vector<std::string> StepGraph::Expire(TimePoint now) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   return impl_->Expire(now);
 }
 Status StepGraph::Advise(std::string_view key, Duration eta, double p, TimePoint now) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   return impl_->Advise(key, eta, p, now);
 }
 void StepGraph::Forget(std::string_view key) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   impl_->Forget(key);
 }
 Status StepGraph::Own(std::string_view agent, std::string_view key) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   return impl_->Own(agent, key);
 }
 void StepGraph::Disown(std::string_view agent, std::string_view key) {
-  const Telling telling(&impl_->mutex, &impl_->times_told);
+  const Telling telling(impl_.get());
   impl_->Disown(agent, key);
 }
 
@@ -169,6 +173,15 @@ std::optional<std::uint32_t> StepGraph::compute_steps_to_execution(std::string_v
                                                                    TimePoint now) const {
   const Lock lock(impl_->mutex);
   return impl_->AgentSteps(client, agent, now);
+}
+
+void StepGraph::Listen(const void* who, std::function<void()> heard) {
+  const Lock lock(impl_->mutex);
+  auto listeners = std::make_shared<std::vector<Impl::Listener>>();
+  if (impl_->listeners != nullptr) *listeners = *impl_->listeners;
+  std::erase_if(*listeners, [who](const Impl::Listener& each) { return each.who == who; });
+  if (heard) listeners->push_back({who, std::move(heard)});
+  impl_->listeners = std::move(listeners);
 }
 
 bool StepGraph::attached() const {

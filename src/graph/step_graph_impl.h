@@ -4,7 +4,9 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -84,6 +86,11 @@ class StepGraph::Impl final : public StepReader {
 
   std::mutex mutex;
   std::atomic<std::uint64_t> times_told{0};  // How often it was told anything.
+  struct Listener {
+    const void* who;
+    std::function<void()> heard;
+  };
+  std::shared_ptr<const std::vector<Listener>> listeners;  // Guarded by mutex.
 
  private:
   Status LoadSteps(const GraphDocument& document, TimePoint now);

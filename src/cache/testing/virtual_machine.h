@@ -1,0 +1,217 @@
+// A machine that is only time: the real cache on a GPU and a host that count
+// bytes, and a link between them that takes as long as its speed says. One
+// thread; time moves when somebody waits or works. For tests and benches of what
+// is decided, when, and what it costs.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cache/core.h"
+#include "spillway/testing.h"
+#include "tier/virtual_tier.h"
+
+namespace spillway::testing {
+
+// Memory that only the device can read.
+class VirtualGpu final : public Tier {
+ public:
+  explicit VirtualGpu(Bytes capacity) : memory_(capacity) {}
+  std::string_view name() const override { return memory_.name(); }
+  Bytes capacity() const override { return memory_.capacity(); }
+  Result<std::byte*> Allocate(Bytes bytes) override { return memory_.Allocate(bytes); }
+  void Free(std::byte* block, Bytes bytes, bool backed) override {
+    memory_.Free(block, bytes, backed);
+  }
+  void SetBacked(std::byte* block, Bytes bytes, bool backed) override {
+    memory_.SetBacked(block, bytes, backed);
+  }
+  Bytes allocated() const override { return memory_.allocated(); }
+  Bytes held() const override { return memory_.held(); }
+  Bytes clean() const override { return memory_.clean(); }
+  Status Write(std::byte*, const Source&) override { return {}; }
+  Status Read(const std::byte*, Bytes, const Sink&) const override { return {}; }
+  bool host_readable() const override { return false; }
+
+ private:
+  VirtualTier memory_;
+};
+
+// One lane each way; the urgent first, otherwise first come first served.
+class VirtualMover final : public Mover {
+ public:
+  VirtualMover(const Clock* clock, double bytes_per_s) : clock_(clock), rate_(bytes_per_s) {}
+  void Start(Move* move) override {
+    LaneOf(move).queue.push_back(move);
+    Begin(&LaneOf(move));
+  }
+  void Raise(Move* move, Priority priority) override { move->priority = priority; }
+  std::size_t Waiting(TierId from, TierId to) const override {
+    const Lane& lane = lanes_[to > from ? 0 : 1];
+    return lane.queue.size() + (lane.current != nullptr ? 1 : 0);
+  }
+
+  // When the next arrives; empty: nothing is under way.
+  std::optional<TimePoint> next() const {
+    std::optional<TimePoint> soonest;
+    for (const Lane& lane : lanes_) {
+      if (lane.current == nullptr) continue;
+      soonest = soonest ? std::min(*soonest, lane.ends) : lane.ends;
+    }
+    return soonest;
+  }
+  // It has arrived: now is then.
+  Move* TakeNext() {
+    const std::optional<TimePoint> when = next();
+    for (Lane& lane : lanes_) {
+      if (lane.current == nullptr || lane.ends != when) continue;
+      Move* const move = std::exchange(lane.current, nullptr);
+      if (move->cancelled) move->status = Error{Code::kCancelled, "called off"};
+      Begin(&lane);
+      return move;
+    }
+    return nullptr;
+  }
+  Bytes moved = 0;
+
+ private:
+  struct Lane {
+    std::vector<Move*> queue;
+    Move* current = nullptr;
+    TimePoint ends;
+  };
+  Lane& LaneOf(const Move* move) { return lanes_[move->to > move->from ? 0 : 1]; }
+  void Begin(Lane* lane) {
+    if (lane->current != nullptr || lane->queue.empty()) return;
+    const auto first = std::ranges::min_element(lane->queue, {}, &Move::priority);
+    lane->current = *first;
+    lane->queue.erase(first);
+    const double seconds = static_cast<double>(lane->current->bytes) / rate_;
+    if (!lane->current->cancelled) moved += lane->current->bytes;
+    const auto takes = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(
+        lane->current->cancelled ? 0.0 : seconds));
+    lane->ends = clock_->Now() + takes;
+  }
+
+  const Clock* const clock_;
+  const double rate_;
+  std::array<Lane, 2> lanes_;
+};
+
+class VirtualMachine {
+ public:
+  struct Settings {
+    Bytes device = 0;
+    Bytes host = 0;
+    double link_bytes_per_s = 55e9;
+    std::string policy = "lru";
+    bool prefetch = true;
+    bool graph = true;
+  };
+  explicit VirtualMachine(const Settings& settings)
+      : clock_(std::make_shared<ManualClock>()), graph_(std::make_shared<StepGraph>()) {
+    Options options;
+    options.clock = clock_;
+    options.policy = settings.policy;
+    options.ttl.reset();
+    options.token_budget.reset();
+    options.prefetch_steps = settings.prefetch ? 1 : 0;
+    Core::Parts parts;
+    parts.tiers.device = std::make_unique<VirtualGpu>(settings.device);
+    parts.tiers.host = std::make_unique<VirtualTier>(settings.host, "host");
+    auto mover = std::make_unique<VirtualMover>(clock_.get(), settings.link_bytes_per_s);
+    mover_ = mover.get();
+    parts.mover = std::move(mover);
+    parts.total = settings.device;
+    auto core = Core::Open(options, std::move(parts));
+    if (!core) throw std::runtime_error(core.error().message);
+    core_ = std::move(*core);
+    if (settings.graph) core_->Attach(graph_, {});
+  }
+  ~VirtualMachine() {
+    while (mover_->next()) Arrive();
+    (void)core_->Close();
+  }
+  VirtualMachine(const VirtualMachine&) = delete;
+  VirtualMachine& operator=(const VirtualMachine&) = delete;
+
+  // A value of so many bytes, on the host.
+  void Set(std::string_view key, Bytes bytes, std::string_view parent = {}) {
+    static constexpr char kNothing = 0;
+    SetOptions options;
+    options.parent = parent;
+    NewEntry entry{key, core_->engine().store().index().HashOf(key), bytes, options, Place::kHost};
+    RunOn(core_->strand(), [&] {
+      const auto slot = core_->engine().Admit(entry, now());
+      if (!slot) throw std::runtime_error(slot.error().message);
+      core_->engine().Commit(*slot, now());
+    });
+    (void)kNothing;
+  }
+  bool OnDevice(std::string_view key) const {
+    const Store& store = core_->engine().store();
+    const std::uint32_t slot = store.index().Lookup(store.index().HashOf(key), key);
+    return slot != kNoSlot && Has(store.slots().record(slot).copies, TierId::kDevice);
+  }
+  // Reads it on the device; how long that had to wait. Empty: not to be had.
+  std::optional<Duration> Get(std::string_view key) {
+    const TimePoint begun = now();
+    Wanted wanted;
+    wanted.key = key;
+    wanted.hash = core_->engine().store().index().HashOf(key);
+    wanted.where = Place::kDevice;
+    wanted.done = [](Waiter* self, Slot* leased, Status status) {
+      auto* const waiter = static_cast<Wanted*>(self);
+      waiter->leased = leased;
+      waiter->answered = true;
+      waiter->ok = status.has_value();
+    };
+    RunOn(core_->strand(), [&] { core_->engine().Fetch(&wanted, now()); });
+    while (!wanted.answered) {
+      if (!mover_->next()) throw std::runtime_error("a read waits for nothing");
+      Arrive();
+    }
+    if (wanted.leased == nullptr) return std::nullopt;
+    core_->Touch(key);
+    core_->Release(wanted.leased);
+    return now() - begun;
+  }
+  // Time passes; what is under way arrives meanwhile.
+  void Work(Duration time) {
+    const TimePoint until = now() + time;
+    while (mover_->next() && *mover_->next() <= until) Arrive();
+    clock_->Set(until);
+  }
+
+  TimePoint now() const { return clock_->Now(); }
+  StepGraph& graph() { return *graph_; }
+  Core& core() { return *core_; }
+  Bytes moved() const { return mover_->moved; }
+  Stats stats() { return core_->stats(); }
+
+ private:
+  struct Wanted : Waiter {
+    Slot* leased = nullptr;
+    bool answered = false;
+    bool ok = false;
+  };
+  void Arrive() {
+    clock_->Set(*mover_->next());
+    core_->strand().Post(mover_->TakeNext());
+  }
+
+  const std::shared_ptr<ManualClock> clock_;
+  const std::shared_ptr<StepGraph> graph_;
+  VirtualMover* mover_ = nullptr;
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace spillway::testing
