@@ -93,12 +93,13 @@ TEST(Workflow, AheadOfTheStepAllIsThere) {
   Ring ring(RoomFor(6), 10);
   ring.Rounds(1);
   ring.Forget();
+  const MoveStats before = ring.machine.stats().moves;
   ring.Rounds(50);
   EXPECT_EQ(ring.misses, 0U);
   const MoveStats moves = ring.machine.stats().moves;
-  EXPECT_GT(moves.ahead_useful_bytes, 0U);
+  EXPECT_GE(moves.ahead_useful_bytes, before.ahead_useful_bytes + 200 * kGiB);
   EXPECT_EQ(moves.ahead_wasted_bytes, 0U);
-  EXPECT_EQ(moves.ahead_late_bytes, 0U);
+  EXPECT_EQ(moves.ahead_late_bytes, before.ahead_late_bytes);
 }
 
 TEST(Workflow, AGraphThatIsWrongIsNotBelievedForLong) {
@@ -118,13 +119,14 @@ TEST(Workflow, WhatIsFetchedForARunThatEndsIsCalledOff) {
   settings.link_bytes_per_s = 1e9;
   Ring ring(settings, 3);
   ASSERT_TRUE(ring.machine.graph().Start("r", Agent(0), ring.machine.now()));
-  EXPECT_EQ(ring.machine.stats().moves.under_way, 1U);  // The next one.
+  const Bytes begun = ring.machine.stats().moves.ahead_bytes;
+  EXPECT_GE(begun, kGiB);  // The next one, at least.
   ASSERT_TRUE(ring.machine.graph().EndRun("r", RunState::kCancelled, ring.machine.now()));
   ring.machine.Work(seconds(10));
   EXPECT_FALSE(ring.machine.OnDevice(Agent(1)));
   const MoveStats moves = ring.machine.stats().moves;
-  EXPECT_EQ(moves.cancelled, 1U);
-  EXPECT_EQ(moves.ahead_wasted_bytes, kGiB);
+  EXPECT_EQ(moves.cancelled, begun / kGiB);
+  EXPECT_EQ(moves.ahead_wasted_bytes, begun);
 }
 
 TEST(Workflow, AWholeChainComesUpRootFirst) {

@@ -487,6 +487,7 @@ class Engine {
   };
   std::unordered_map<std::uint32_t, Ahead> ahead_;
   std::vector<EntryId> soon_;  // Wanted soon, and not up.
+  Bytes kept_for_running_ = 0;
   double up_rate_ = 0;         // Bytes a second, as measured; 0: not yet.
   std::uint64_t starts_seen_ = 0;
   std::uint64_t mispredictions_seen_ = 0;

@@ -34,7 +34,7 @@ double Engine::EtaOf(const Outlook& outlook, TimePoint now) {
 }
 
 bool Engine::IsSoon(const Outlook& outlook, TimePoint now) const {
-  if (outlook.kind != Outlook::Kind::kWanted && outlook.kind != Outlook::Kind::kNext) return false;
+  if (!outlook.wanted()) return false;
   if (outlook.steps <= settings_.options.prefetch_steps) return true;
   if (up_rate_ <= 0) return false;
   const double load = static_cast<double>(outlook.bytes) / up_rate_;
@@ -83,7 +83,14 @@ void Engine::TryPrefetchAhead(TimePoint now) {
     if (of_a.p != of_b.p) return of_a.p > of_b.p;
     return of_a.bytes < of_b.bytes;
   });
+  // Who runs reads its own at once: for that there must be room first.
+  kept_for_running_ = 0;
   for (const EntryId id : soon_) {
+    const Outlook& outlook = *outlooks_.Find(id);
+    if (outlook.kind == Outlook::Kind::kRunning) kept_for_running_ += outlook.bytes;
+  }
+  for (const EntryId id : soon_) {
+    if (outlooks_.Find(id)->kind == Outlook::Kind::kRunning) continue;
     if (!BringChain(id.slot, now)) return;
   }
 }
@@ -123,7 +130,7 @@ bool Engine::BringAhead(std::uint32_t slot, const Outlook& outlook, TimePoint no
   TierState& tier = state(id);
   const Bytes size = store_->slots().slot(slot).size;
   if (level(id) >= Level::kCritical || tier.gone || size > GrowthLimit(tier)) return false;
-  if (const Bytes lacking = Lacking(tier, size); lacking > 0) {
+  if (const Bytes lacking = Lacking(tier, size + kept_for_running_); lacking > 0) {
     if (outlook.p < kLikely || !DropLater(tier, outlook, lacking, now)) return false;
   }
   ahead_[slot] = {};  // Room in the table first.

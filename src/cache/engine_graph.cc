@@ -149,7 +149,10 @@ void Engine::Foresee(std::uint32_t slot, const KeyFacts& facts, TimePoint now) {
 void Engine::Judge(const Outlook& outlook, std::uint32_t slot) {
   if (outlook.kind != Outlook::Kind::kRunning) return;
   const std::uint64_t uses = LeaseWord::AcquiresOf(store_->slots().slot(slot).word.Load());
-  if (uses == outlook.uses_then && store_->Leases(slot) == store_->PinsOf(slot)) wrong_ += 1;
+  if (uses != outlook.uses_then || store_->Leases(slot) != store_->PinsOf(slot)) return;
+  // When it began it was taken for right.
+  right_ = std::max(right_ - 1, 0.0);
+  wrong_ += 1;
 }
 
 void Engine::Trust(const Pulse& pulse) {
