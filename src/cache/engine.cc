@@ -161,10 +161,7 @@ void Engine::Commit(std::uint32_t reservation, TimePoint now) {
   if (graph_ != nullptr) Introduce(id.slot, now);
   Enter(id.slot);
   const Record& record = store_->slots().record(id.slot);
-  if (slot.has_deadline) {
-    deadlines_.push_back({record.extra->deadline, id});
-    std::push_heap(deadlines_.begin(), deadlines_.end(), std::greater<>());
-  }
+  if (slot.has_deadline) NoteDeadline(id, record.extra->deadline);
   if (top_->firm->policy.rule->RunsAfterSet(level())) {
     while (Relieve(top_->id, now, {}) == Progress::kMore) {
     }

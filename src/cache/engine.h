@@ -72,6 +72,13 @@ class Engine {
   void Commit(std::uint32_t reservation, TimePoint now);
   void Abort(std::uint32_t reservation);
   bool Erase(std::uint64_t hash, std::string_view key, TimePoint now);
+  // End of a live entry's own ttl; TimePoint::max(): it has none.
+  TimePoint DeadlineOf(std::uint32_t slot) const;
+  // The same of a reservation, before it is committed.
+  void GiveDeadline(std::uint32_t reservation, TimePoint deadline);
+  // Changes that of a live entry in place. False: it is leased, or a disk knows
+  // it by the old one; then only setting it anew helps.
+  bool ChangeDeadline(std::uint32_t slot, TimePoint deadline);
   void Clear(TimePoint now);
   // Nobody waits any more, for a copy to come up or for room: all are answered.
   void TurnAway();
@@ -259,6 +266,7 @@ class Engine {
   bool Expire(TierState& tier, TimePoint now);
   void CheckSampleAge(TierState& tier, TimePoint now);
   void ExpireOwnDeadlines(TimePoint now);
+  void NoteDeadline(EntryId id, TimePoint deadline);
   bool Hopeless(const TierState& tier, const Stage& stage, std::uint32_t slot, TimePoint now) const;
   void DropIdle(TierState& tier, Duration idle_over, TimePoint now);
   void HoldReserve(TierState& tier, TimePoint now);
@@ -428,7 +436,9 @@ class Engine {
     EntryId id;
     friend bool operator>(const Deadline& a, const Deadline& b) { return a.at > b.at; }
   };
-  std::vector<Deadline> deadlines_;  // A heap, earliest first; the dead stay until due.
+  // A heap, earliest first; the dead and the changed stay until due, or until they
+  // are most of it.
+  std::vector<Deadline> deadlines_;
 
   // Entries a running step can't let go; entered again when it ends.
   std::vector<EntryId> put_back_;

@@ -412,10 +412,7 @@ void Engine::AdoptOne(BlobStore::Found* blob, TimePoint now) {
   if (graph_ != nullptr) Introduce(id.slot, now);
   Enter(id.slot);
   const Record& record = store_->slots().record(id.slot);
-  if (store_->slots().slot(id.slot).has_deadline) {
-    deadlines_.push_back({record.extra->deadline, id});
-    std::push_heap(deadlines_.begin(), deadlines_.end(), std::greater<>());
-  }
+  if (store_->slots().slot(id.slot).has_deadline) NoteDeadline(id, record.extra->deadline);
   if (!blob->facts.parent.empty()) {
     orphans_.push_back({id, std::move(blob->facts.parent), blob->facts.parent_generation});
   }

@@ -297,7 +297,8 @@ void Engine::ExpireOwnDeadlines(TimePoint now) {
     std::pop_heap(deadlines_.begin(), deadlines_.end(), std::greater<>());
     const EntryId id = deadlines_.back().id;
     deadlines_.pop_back();
-    if (store_->IsLive(id)) {
+    // Its deadline may have been changed since.
+    if (store_->IsLive(id) && DeadlineOf(id.slot) <= now) {
       RemoveEvenIfLeased(id.slot, {Action::kExpire, Reason::kExpired, {}}, now);
     }
   }

@@ -78,6 +78,11 @@ class Index {
     });
     return alone;
   }
+  // Shows `visit` the slots that stand at `cursor` (0 begins) and returns the next
+  // cursor; 0: that was all. Who was linked all the while, from the first call to
+  // the last, is shown at least once, however the table has grown in between.
+  template <typename Visit>
+  std::uint64_t Scan(std::uint64_t cursor, Visit&& visit) const;
   // The linked slot with that key, not leased; kNoSlot: none.
   std::uint32_t Lookup(std::uint64_t hash, std::string_view key) const;
 
@@ -140,6 +145,9 @@ class Index {
     version.store(even + 2, std::memory_order_release);
   }
 
+  template <typename Visit>
+  void VisitAll(const Bucket& bucket, Visit&& visit) const;
+
   SlotTable* const slots_;
   Slot* const first_slot_;
   Bucket* const buckets_;
@@ -150,5 +158,37 @@ class Index {
   std::uint64_t linked_ = 0;
   mutable std::array<Stripe, kStripes> stripes_;
 };
+
+template <typename Visit>
+void Index::VisitAll(const Bucket& bucket, Visit&& visit) const {
+  for (const Link32& link : bucket.links) {
+    if (const std::uint32_t to = link.load(std::memory_order_relaxed); to != 0) visit(SlotOf(to));
+  }
+  std::uint32_t at = bucket.overflow.load(std::memory_order_relaxed);
+  while (at != 0) {
+    const std::uint32_t slot = at - 1;
+    at = first_slot_[slot].next.load(std::memory_order_relaxed);
+    visit(slot);
+  }
+}
+
+// The cursor counts with its highest bit first: where the table has grown by a
+// bit, the two halves of a bucket are neighbours in that order, so that nothing
+// in front of the cursor comes to stand behind it.
+template <typename Visit>
+std::uint64_t Index::Scan(std::uint64_t cursor, Visit&& visit) const {
+  const Extent extent = this->extent();
+  const std::uint64_t mask = extent.mask >> 1;
+  const std::uint64_t at = cursor & mask;
+  VisitAll(buckets_[at], visit);
+  if (at + mask + 1 < extent.buckets) VisitAll(buckets_[at + mask + 1], visit);
+  std::uint64_t bit = (mask + 1) >> 1;
+  cursor = at;
+  while (bit != 0 && (cursor & bit) != 0) {
+    cursor &= ~bit;
+    bit >>= 1;
+  }
+  return cursor | bit;
+}
 
 }  // namespace spillway

@@ -123,6 +123,16 @@ void Store::ForgetNames(std::uint32_t id) {
   record.extra = nullptr;
 }
 
+void Store::SetDeadline(std::uint32_t id, TimePoint deadline, std::unique_ptr<Extra> spare) {
+  Record& record = slots_->record(id);
+  if (record.extra == nullptr && spare != nullptr) {
+    record.extra = spare.release();
+    names_bytes_ += sizeof(Extra);
+  }
+  slots_->slot(id).has_deadline = deadline != TimePoint::max();
+  if (record.extra != nullptr) record.extra->deadline = deadline;
+}
+
 TierId Store::ReservedIn(std::uint32_t id) const {
   const Below* const below = slots_->record(id).below;
   if (below == nullptr) return TierId::kDevice;

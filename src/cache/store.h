@@ -66,6 +66,9 @@ class Store {
   // then nothing changed.
   Result<std::uint32_t> Reserve(const NewEntry& entry, TierId tier, TimePoint now);
   TierId ReservedIn(std::uint32_t slot) const;
+  // The end of its own ttl. Nobody else may see the slot meanwhile. `spare` becomes
+  // its Extra if it has none; without one there must be no need.
+  void SetDeadline(std::uint32_t slot, TimePoint deadline, std::unique_ptr<Extra> spare);
   void Abort(std::uint32_t slot);
   // Makes a reservation findable. `old`: the key's generation before, whose
   // place it takes and which is hidden from now on; kNoSlot: the key is new.

@@ -1,0 +1,235 @@
+#include "cache/direct.h"
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/strand.h"
+
+namespace spillway {
+
+namespace {
+// Up to here a value is copied on the strand, in one event instead of two.
+constexpr Bytes kCopyOnStrandMax = 4 * kKiB;
+
+Error NoMemory() { return {Code::kNoMemory, "no memory"}; }
+}  // namespace
+
+Reservation& Reservation::operator=(Reservation&& other) noexcept {
+  if (this == &other) return *this;
+  Abort();
+  core_ = std::exchange(other.core_, nullptr);
+  slot_ = other.slot_;
+  data_ = other.data_;
+  size_ = other.size_;
+  return *this;
+}
+
+void Reservation::Abort() noexcept {
+  Core* const core = std::exchange(core_, nullptr);
+  if (core == nullptr) return;
+  RunOn(core->strand(), [&] { core->engine().Abort(slot_); });
+}
+
+Direct::Wrote Direct::CommitSlot(std::uint32_t slot, TimePoint deadline) {
+  Wrote wrote;
+  Engine& engine = core_->engine();
+  Store& store = engine.store();
+  try {
+    if (deadline != TimePoint::max()) engine.GiveDeadline(slot, deadline);
+  } catch (const std::bad_alloc&) {
+    engine.Abort(slot);
+    wrote.status = NoMemory();
+    return wrote;
+  }
+  const Slot& where = store.slots().slot(slot);
+  const std::uint64_t hash = where.hash.load(std::memory_order_relaxed);
+  wrote.was_new = store.index().Lookup(hash, where.key()) == kNoSlot;
+  try {
+    engine.Commit(slot, core_->clock().Now());
+  } catch (const std::bad_alloc&) {
+    wrote.status = NoMemory();
+  }
+  static_cast<void>(engine.TakeUnsettled());  // needs_settling() knows.
+  return wrote;
+}
+
+Direct::Wrote Direct::Set(std::string_view key, std::string_view value, const SetOptions& options,
+                          TimePoint deadline) {
+  if (value.size() > kCopyOnStrandMax) {
+    Reservation room;
+    Wrote wrote = Reserve(key, value.size(), options, &room);
+    if (!room) return wrote;
+    std::memcpy(room.data(), value.data(), value.size());
+    return Commit(&room, deadline);
+  }
+  Wrote wrote;
+  Engine& engine = core_->engine();
+  if (wrote.status = engine.Check(key, value.size(), options); !wrote.status) return wrote;
+  Store& store = engine.store();
+  const NewEntry entry{key, store.index().HashOf(key), value.size(), options, Place::kHost};
+  RunOn(core_->strand(), [&] {
+    try {
+      const Result<std::uint32_t> slot =
+          engine.Admit(entry, core_->clock().Now(), engine.single() ? nullptr : &wrote.soon);
+      if (!slot) {
+        wrote.status = slot.error();
+        return;
+      }
+      const TierId in = store.ReservedIn(*slot);
+      if (in == TierId::kDisk || !store.memory(in)->host_readable()) {
+        engine.Abort(*slot);
+        wrote.on_disk = true;
+        return;
+      }
+      const Status written =
+          store.memory(in)->Write(store.BlockIn(*slot, in), Source(value.data(), value.size()));
+      if (!written) {
+        engine.Abort(*slot);
+        wrote.status = written;
+        return;
+      }
+      wrote = CommitSlot(*slot, deadline);
+    } catch (const std::bad_alloc&) {
+      wrote.status = NoMemory();
+    }
+  });
+  return wrote;
+}
+
+Direct::Wrote Direct::Reserve(std::string_view key, Bytes bytes, const SetOptions& options,
+                              Reservation* reservation) {
+  Wrote wrote;
+  Engine& engine = core_->engine();
+  if (wrote.status = engine.Check(key, bytes, options); !wrote.status) return wrote;
+  Store& store = engine.store();
+  const NewEntry entry{key, store.index().HashOf(key), bytes, options, Place::kHost};
+  RunOn(core_->strand(), [&] {
+    try {
+      const Result<std::uint32_t> slot =
+          engine.Admit(entry, core_->clock().Now(), engine.single() ? nullptr : &wrote.soon);
+      if (!slot) {
+        wrote.status = slot.error();
+        return;
+      }
+      const TierId in = store.ReservedIn(*slot);
+      if (in == TierId::kDisk || !store.memory(in)->host_readable()) {
+        engine.Abort(*slot);
+        wrote.on_disk = true;
+        return;
+      }
+      reservation->core_ = core_;
+      reservation->slot_ = *slot;
+      reservation->data_ = store.BlockIn(*slot, in);
+      reservation->size_ = bytes;
+    } catch (const std::bad_alloc&) {
+      wrote.status = NoMemory();
+    }
+  });
+  return wrote;
+}
+
+Direct::Wrote Direct::Commit(Reservation* reservation, TimePoint deadline) {
+  Wrote wrote;
+  RunOn(core_->strand(), [&] { wrote = CommitSlot(reservation->slot_, deadline); });
+  reservation->core_ = nullptr;
+  return wrote;
+}
+
+bool Direct::Erase(std::string_view key) {
+  if (key.empty()) return false;
+  Engine& engine = core_->engine();
+  const std::uint64_t hash = engine.store().index().HashOf(key);
+  bool was_there = false;
+  RunOn(core_->strand(), [&] {
+    const TimePoint now = core_->clock().Now();
+    const std::uint32_t slot = engine.store().index().Lookup(hash, key);
+    const bool over = slot != kNoSlot && engine.DeadlineOf(slot) <= now;
+    was_there = engine.Erase(hash, key, now) && !over;
+    static_cast<void>(engine.TakeUnsettled());
+  });
+  return was_there;
+}
+
+void Direct::Clear() {
+  RunOn(core_->strand(), [&] {
+    core_->engine().Clear(core_->clock().Now());
+    static_cast<void>(core_->engine().TakeUnsettled());
+  });
+}
+
+std::optional<TimePoint> Direct::DeadlineOf(std::string_view key) {
+  if (key.empty()) return std::nullopt;
+  const Engine& engine = core_->engine();
+  const std::uint64_t hash = engine.store().index().HashOf(key);
+  std::optional<TimePoint> deadline;
+  RunOn(core_->strand(), [&] {
+    const std::uint32_t slot = engine.store().index().Lookup(hash, key);
+    if (slot == kNoSlot || engine.DeadlineOf(slot) <= core_->clock().Now()) return;
+    deadline = engine.DeadlineOf(slot);
+  });
+  return deadline;
+}
+
+Direct::Changed Direct::ChangeDeadline(std::string_view key, TimePoint deadline) {
+  if (key.empty()) return Changed::kAbsent;
+  Engine& engine = core_->engine();
+  const std::uint64_t hash = engine.store().index().HashOf(key);
+  Changed changed = Changed::kAbsent;
+  RunOn(core_->strand(), [&] {
+    const std::uint32_t slot = engine.store().index().Lookup(hash, key);
+    if (slot == kNoSlot || engine.DeadlineOf(slot) <= core_->clock().Now()) return;
+    changed = engine.ChangeDeadline(slot, deadline) ? Changed::kYes : Changed::kSetAnew;
+  });
+  return changed;
+}
+
+std::optional<Direct::Facts> Direct::FactsOf(std::string_view key) {
+  if (key.empty()) return std::nullopt;
+  const Engine& engine = core_->engine();
+  const Store& store = engine.store();
+  const std::uint64_t hash = store.index().HashOf(key);
+  std::optional<Facts> facts;
+  RunOn(core_->strand(), [&] {
+    const TimePoint now = core_->clock().Now();
+    const std::uint32_t id = store.index().Lookup(hash, key);
+    if (id == kNoSlot || engine.DeadlineOf(id) <= now) return;
+    const Slot& slot = store.slots().slot(id);
+    const Extra* const extra = store.slots().record(id).extra;
+    facts.emplace();
+    facts->bytes = slot.size;
+    facts->held = slot.size + sizeof(Slot) + sizeof(Record) +
+                  (slot.key_bytes() > kInlineKeyBytes ? slot.key_bytes() : 0);
+    if (extra != nullptr) facts->held += sizeof(Extra) + extra->agent.size() + extra->meta.size();
+    facts->accesses = LeaseWord::AcquiresOf(slot.word.Load());
+    facts->idle = now - TimePoint(Duration(slot.last_use.load(std::memory_order_relaxed)));
+  });
+  return facts;
+}
+
+std::uint64_t Direct::Scan(std::uint64_t cursor,
+                           const std::function<void(std::string_view)>& visit) {
+  return Scan(cursor, 1, visit);
+}
+
+std::uint64_t Direct::Scan(std::uint64_t cursor, std::size_t buckets,
+                           const std::function<void(std::string_view)>& visit) {
+  const Engine& engine = core_->engine();
+  const Store& store = engine.store();
+  RunOn(core_->strand(), [&] {
+    const TimePoint now = core_->clock().Now();
+    for (std::size_t i = 0; i < buckets; ++i) {
+      cursor = store.index().Scan(cursor, [&](std::uint32_t slot) {
+        if (engine.DeadlineOf(slot) > now) visit(store.slots().slot(slot).key());
+      });
+      if (cursor == 0) return;
+    }
+  });
+  return cursor;
+}
+
+bool Direct::needs_settling() const {
+  return core_->engine().store().disk() != nullptr && core_->needs_settling();
+}
+
+}  // namespace spillway
