@@ -74,7 +74,8 @@ class Ring {
     machine_.Work(FromSeconds(work_s));
     if (!told_) return;
     (void)machine_.graph().Finish("r", Agent(told), machine_.now());
-    if (told + 1 == agents_) (void)machine_.graph().Loop("r", Agent(told), Agent(0), machine_.now());
+    if (told + 1 == agents_)
+      (void)machine_.graph().Loop("r", Agent(told), Agent(0), machine_.now());
   }
   void Rounds(std::size_t rounds, double work_s) {
     for (std::size_t round = 0; round < rounds; ++round) {
@@ -104,7 +105,8 @@ VirtualMachine::Settings Room(std::size_t contexts, double link = 55e9) {
 }
 
 void Circle() {
-  fmt::print("a circle of n agents, room for c, 2,000 rounds: share of steps that find their context\n");
+  fmt::print(
+      "a circle of n agents, room for c, 2,000 rounds: share of steps that find their context\n");
   fmt::print("  n   c   lru     graph   (c-1)/(n-1)  graph, prefetch after the first round\n");
   for (const auto& [n, c] : {std::pair<std::size_t, std::size_t>{10, 6}, {10, 9}, {8, 3}}) {
     VirtualMachine::Settings lru = Room(c);
@@ -122,8 +124,8 @@ void Circle() {
     const double best = static_cast<double>(c - 1) / static_cast<double>(n - 1);
     const double got = by_graph.Take().hit_ratio();
     const double with_prefetch = ahead.Take().hit_ratio();
-    fmt::print("  {:<3} {:<3} {:.4f}  {:.4f}  {:.4f}       {:.4f}\n", n, c, by_lru.Take().hit_ratio(),
-               got, best, with_prefetch);
+    fmt::print("  {:<3} {:<3} {:.4f}  {:.4f}  {:.4f}       {:.4f}\n", n, c,
+               by_lru.Take().hit_ratio(), got, best, with_prefetch);
     Hold(std::abs(got - best) <= 0.001, "within 0.001");
     Hold(with_prefetch == 1, "with prefetch every step");
   }
@@ -178,8 +180,7 @@ void WrongGraph() {
       const Result with = Random(true, lie, seed, 20'000);
       const Result without = Random(false, lie, seed, 20'000);
       const double cost = with.stall_s() / without.stall_s() - 1;
-      const double bytes =
-          static_cast<double>(with.moved) / static_cast<double>(without.moved) - 1;
+      const double bytes = static_cast<double>(with.moved) / static_cast<double>(without.moved) - 1;
       fmt::print("  {:<5} {}  {:.4f}  {:.4f}                 {:+.2f} %  {:+.2f} %\n", seed,
                  lie ? "of its own order" : "what happens    ", with.stall_s(), without.stall_s(),
                  cost * 100, bytes * 100);
@@ -189,7 +190,9 @@ void WrongGraph() {
 }
 
 void Deterministic() {
-  fmt::print("\nwhere the order is certain: of the next steps that are not there, how many come in time\n");
+  fmt::print(
+      "\nwhere the order is certain: of the next steps that are not there, how many come in "
+      "time\n");
   fmt::print("  link      needed  in time  late  wasted bytes\n");
   for (const double link : {2e9, 12e9, 55e9}) {
     Ring ring(Room(6, link), 10);
@@ -268,7 +271,8 @@ struct Branching {
 };
 
 void Branches() {
-  fmt::print("\nbranches as Magentic-One takes them: ledger, then itself .60, coder .29, tool .11\n");
+  fmt::print(
+      "\nbranches as Magentic-One takes them: ledger, then itself .60, coder .29, tool .11\n");
   fmt::print("  room  others come every  chosen  mean p of these  wasted  1 - p\n");
   for (const std::size_t room : {2U, 3U}) {
     for (const int every : {1, 3}) {

@@ -199,7 +199,7 @@ TEST(SimulateBadLine, TellsLineAndReasonAndExitsWith2) {
   const std::pair<const char*, const char*> table[] = {
       {"{\"at\":5", "not a JSON object"},
       {"{\"at\":4.9,\"op\":\"tick\"}", "time never falls"},
-      {"{\"at\":6,\"op\":\"graph\",\"do\":\"begin\",\"run\":\"r\"}", "not offered yet"},
+      {"{\"at\":6,\"op\":\"graph\",\"do\":\"began\",\"run\":\"r\"}", "did you mean 'begin'?"},
       {"{\"at\":6,\"op\":\"set\",\"key\":\"b\",\"tokens\":-1}", "tokens is -1"},
       {"{\"at\":6,\"op\":\"get\",\"key\":\"\"}", "key has 0 bytes"},
       {"{\"at\":6,\"op\":\"pressure\",\"value\":1.5}", "from 0 to 1"},

@@ -52,11 +52,11 @@ enum class Mutant : std::uint8_t {
   kReliefOvershoots,  // A plan does not stop at its target.
   kRoomTakesTooMuch,
   kReserveIgnored,
-  kUseNotStamped,  // A hit does not count as a use.
-  kSoonestLeavesFirst,   // With a step graph: who runs next leaves first.
-  kDeadForGood,          // Who was called dead and is used all the same stays so.
-  kRunningDestroyed,     // A running step's contexts are not spared.
-  kGraphChangesMissed,   // Only the first change of a graph is heard.
+  kUseNotStamped,       // A hit does not count as a use.
+  kSoonestLeavesFirst,  // With a step graph: who runs next leaves first.
+  kDeadForGood,         // Who was called dead and is used all the same stays so.
+  kRunningDestroyed,    // A running step's contexts are not spared.
+  kGraphChangesMissed,  // Only the first change of a graph is heard.
   // 8: liveness
   kWaiterForgotten,  // An operation's completion is lost.
   kNeverLeavesEmergency,

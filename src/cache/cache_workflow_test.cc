@@ -30,8 +30,7 @@ struct Ring {
       if (at == 0) continue;
       EXPECT_TRUE(graph.AddEdge("r", {Agent(at - 1), Agent(at)}, machine.now()));
     }
-    EXPECT_TRUE(
-        graph.AddEdge("r", {Agent(agents - 1), Agent(0), EdgeKind::kBack}, machine.now()));
+    EXPECT_TRUE(graph.AddEdge("r", {Agent(agents - 1), Agent(0), EdgeKind::kBack}, machine.now()));
     told = true;
   }
   void Step(std::size_t at, Duration work = milliseconds(500)) {

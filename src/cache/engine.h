@@ -475,7 +475,7 @@ class Engine {
   std::shared_ptr<StepGraph> graph_;
   Cache::AgentOrder outside_;        // Who knows, instead of the graph's clients;
   std::vector<std::string> agents_;  // and what it said.
-  std::uint64_t heard_ = 0;  // What the graph was told by then,
+  std::uint64_t heard_ = 0;          // What the graph was told by then,
   TimePoint heard_at_{};
   std::uint64_t graph_version_ = 0;
   bool attached_ = false;
@@ -498,7 +498,7 @@ class Engine {
   std::unordered_map<std::uint32_t, Ahead> ahead_;
   std::vector<EntryId> soon_;  // Wanted soon, and not up.
   Bytes kept_for_running_ = 0;
-  double up_rate_ = 0;         // Bytes a second, as measured; 0: not yet.
+  double up_rate_ = 0;  // Bytes a second, as measured; 0: not yet.
   std::uint64_t starts_seen_ = 0;
   std::uint64_t mispredictions_seen_ = 0;
 

@@ -24,7 +24,6 @@ constexpr double kLoadSlackS = 0.05;
 // be of no use.
 constexpr std::size_t kTakenMax = 256;
 constexpr int kLooksMax = 16;
-constexpr std::size_t kSoonMax = 4096;
 
 double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 }  // namespace
@@ -48,8 +47,10 @@ bool Engine::IsUp(std::uint32_t slot) const {
 }
 
 void Engine::NoteSoon(const Outlook& outlook, TimePoint now) {
-  if (single() || settings_.options.prefetch_steps == 0 || soon_.size() >= kSoonMax) return;
-  if (!IsUp(outlook.id.slot) && IsSoon(outlook, now)) soon_.push_back(outlook.id);
+  if (single() || settings_.options.prefetch_steps == 0) return;
+  if (IsUp(outlook.id.slot) || !IsSoon(outlook, now)) return;
+  if (soon_.size() >= soon_.capacity()) return;  // Reserved when a graph came.
+  if (std::ranges::find(soon_, outlook.id) == soon_.end()) soon_.push_back(outlook.id);
 }
 
 void Engine::PrefetchAhead(TimePoint now) {
@@ -123,10 +124,11 @@ bool Engine::BringChain(std::uint32_t slot, TimePoint now) {
 
 // False: there is no room for it.
 bool Engine::BringAhead(std::uint32_t slot, const Outlook& outlook, TimePoint now) {
-  const bool to_device = store_->on_gpu() && Has(store_->slots().record(slot).copies, TierId::kHost);
-  const TierId id = to_device                                ? TierId::kDevice
+  const bool to_device =
+      store_->on_gpu() && Has(store_->slots().record(slot).copies, TierId::kHost);
+  const TierId id = to_device                             ? TierId::kDevice
                     : Has(store_->tiers(), TierId::kHost) ? TierId::kHost
-                                                              : TierId::kDevice;
+                                                          : TierId::kDevice;
   TierState& tier = state(id);
   const Bytes size = store_->slots().slot(slot).size;
   if (level(id) >= Level::kCritical || tier.gone || size > GrowthLimit(tier)) return false;

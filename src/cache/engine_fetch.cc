@@ -161,8 +161,7 @@ bool Engine::DropLower(TierState& tier, std::uint32_t slot, Bytes bytes, TimePoi
   Bytes left = 0;
   for (const EntryId id : taken) {
     const Bytes size = store_->slots().slot(id.slot).size;
-    const bool lower =
-        line.Before(at, id, store_->FactsOf(id.slot, tier.id), own_id, own);
+    const bool lower = line.Before(at, id, store_->FactsOf(id.slot, tier.id), own_id, own);
     const Why why{Action::kDrop, Reason::kRoom, OrderName(tier)};
     if (found >= bytes && left < bytes && lower && Drop(tier, id.slot, why, now)) {
       left += size;

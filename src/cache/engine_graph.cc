@@ -20,6 +20,7 @@ constexpr double kStepS = 10;
 // Of about so many foretellings the share that came true decides; it is not
 // believed any more below the one, and again above the other.
 constexpr double kForetellings = 64;
+constexpr std::size_t kSoonMax = 1024;
 constexpr double kTrustLeast = 0.5;
 constexpr double kTrustAgain = 0.65;
 
@@ -44,6 +45,8 @@ void Engine::Attach(std::shared_ptr<StepGraph> graph, Cache::AgentOrder order, T
   trusted_ = true;
   attached_ = outlooks_.in_force = false;
   outlooks_.armed = outlooks_.armed || graph_ != nullptr;
+  soon_.clear();
+  soon_.reserve(kSoonMax);  // Who is dropped and wanted soon is noted without memory.
   for (std::uint32_t slot = 0; slot < store_->slots().high_water(); ++slot) {
     if (!store_->IsLive(store_->IdOf(slot))) continue;
     if (graph_ != nullptr) Introduce(slot, now);
@@ -90,8 +93,8 @@ void Engine::Hear(TimePoint now) {
   heard_ = graph_->told();
   heard_at_ = now;
   told_.clear();
-  const Pulse pulse =
-      graph_->VisitChanges(graph_version_, now, [this](std::string_view key, const KeyFacts& facts) {
+  const Pulse pulse = graph_->VisitChanges(
+      graph_version_, now, [this](std::string_view key, const KeyFacts& facts) {
         const std::uint32_t slot = store_->index().Lookup(store_->index().HashOf(key), key);
         if (slot != kNoSlot) told_.push_back({store_->IdOf(slot), facts});
       });

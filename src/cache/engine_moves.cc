@@ -57,7 +57,10 @@ bool Engine::Drop(TierState& tier, std::uint32_t slot, const Why& why, TimePoint
   if (!store_->DropCopy(slot, tier.id)) return false;
   Log(slot, tier.id, why, now);
   Reline(slot, before);
-  if (!ahead_.empty() && !IsUp(slot)) AheadGone(slot);
+  if (graph_ != nullptr && !IsUp(slot)) {
+    AheadGone(slot);
+    if (const Outlook* const outlook = outlooks_.Find(store_->IdOf(slot))) NoteSoon(*outlook, now);
+  }
   if (parent != kNoSlot) {
     const Record& up = store_->slots().record(parent);
     if (Has(up.copies, tier.id) && up.children[IndexOf(tier.id)] == 0) {
@@ -276,8 +279,7 @@ bool Engine::SendSomeDown(TierState& tier, Bytes bytes, const Why& why, Priority
   bool full = false;
   while (tier.going < bytes && !full) {
     aside.MakeRoom();
-    const std::optional<EntryId> next =
-        NextByOrder(tier, *tier.firm, Foresight::Whom::kAnybody);
+    const std::optional<EntryId> next = NextByOrder(tier, *tier.firm, Foresight::Whom::kAnybody);
     if (!next) break;
     const Going going = SendDown(tier, next->slot, why, priority, false, now);
     full = going == Going::kFull;

@@ -45,12 +45,11 @@ Engine::Progress Engine::RunStage(TierState& tier, const Stage& stage, TimePoint
                                   const std::function<bool()>& out_of_time) {
   const Level ranked_at = stage.ranked_at.value_or(level(tier.id));
   // Where the graph decides it is neither weight nor idleness that does.
-  const bool ordered = outlooks_.in_force && (stage.reason == Reason::kHeavy ||
-                                              level(tier.id) == Level::kNormal);
-  const Why why{
-      stage.action, ordered ? Reason::kOrder : stage.reason,
-      stage.by_last_use && !outlooks_.in_force ? std::string_view("lru")
-                                               : tier.firm->OrderName(ranked_at)};
+  const bool ordered =
+      outlooks_.in_force && (stage.reason == Reason::kHeavy || level(tier.id) == Level::kNormal);
+  const Why why{stage.action, ordered ? Reason::kOrder : stage.reason,
+                stage.by_last_use && !outlooks_.in_force ? std::string_view("lru")
+                                                         : tier.firm->OrderName(ranked_at)};
   if (!tier.last() && tier.gauge.unknown() && stage.target) {
     // Our own share counts now, and what is backed goes first.
     DropBackedUntil(tier, stage, {Action::kDrop, stage.reason, why.order}, now);
@@ -92,8 +91,8 @@ Engine::Progress Engine::Choose(TierState& tier, const Stage& stage, Level ranke
     RoomForOne(chosen_);
     if (stage.idle_over) return NextIdle(tier, stage, now);
     // Where it is only copied down nobody need be spared.
-    return tier.firm->Next(ranked_at, tier.last() ? Foresight::Whom::kNotSpared
-                                                  : Foresight::Whom::kAnybody);
+    return tier.firm->Next(ranked_at,
+                           tier.last() ? Foresight::Whom::kNotSpared : Foresight::Whom::kAnybody);
   };
   Bytes going = 0;
   for (std::size_t chosen = 0;;) {

@@ -21,8 +21,7 @@ struct Line {
        const RuleSettings& rules, Outlooks* all_outlooks, Foresight::Running* running)
       : view(store, tier, backed, leaves_only),
         idle(KeyByLastUse, &view, MarkOf(tier, backed, 0)),
-        policy(
-            std::move(*MakePolicy(policy_name, rules, {&view, &idle, MarkOf(tier, backed, 1)}))),
+        policy(std::move(*MakePolicy(policy_name, rules, {&view, &idle, MarkOf(tier, backed, 1)}))),
         outlooks(all_outlooks),
         foresight(&view, all_outlooks, BitOf(tier, backed), UnknownMarkOf(tier, backed), running) {}
   Line(const Line&) = delete;

@@ -27,7 +27,7 @@ namespace spillway {
 class Foresight {
  public:
   enum class Whom : std::uint8_t {
-    kUnwanted,   // Dead or unknown: no live run wants them.
+    kUnwanted,  // Dead or unknown: no live run wants them.
     kNotSpared,
     kAnybody,
   };

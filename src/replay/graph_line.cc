@@ -89,7 +89,8 @@ class Reader {
   }
   void Wrong(const char* name, std::string_view right) {
     if (status_) {
-      status_ = Bad(fmt::format("{} is {}; it must be {}", name, Printable(Find(name)->dump()), right));
+      status_ =
+          Bad(fmt::format("{} is {}; it must be {}", name, Printable(Find(name)->dump()), right));
     }
   }
 
@@ -145,8 +146,7 @@ Result<GraphLine> ParseGraphLine(std::string_view text) {
   reader.Text("agent", &line.agent);
   reader.Text("key", &line.key);
   reader.Texts("taken", &line.taken);
-  reader.Word("on_fail", std::array{OnFail::kSkip, OnFail::kPoison, OnFail::kRetry},
-              &line.on_fail);
+  reader.Word("on_fail", std::array{OnFail::kSkip, OnFail::kPoison, OnFail::kRetry}, &line.on_fail);
   if (line.what == "step") {
     line.step.id = line.id;
     line.step.agent = line.agent;

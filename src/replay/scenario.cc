@@ -182,8 +182,8 @@ void Scenario::Print(const ScenarioLine& line, const std::string& result, std::s
   fmt::format_to(std::back_inserter(*out),
                  R"({{"op":"{}","result":{},"mode":"{}","level":"{}","blocked":{},"size":{},)"
                  R"("tokens":{},)",
-                 line.name, result, Name(engine.mode()), Name(engine.level()),
-                 engine.is_blocked(), engine.store().entries(), engine.store().tokens());
+                 line.name, result, Name(engine.mode()), Name(engine.level()), engine.is_blocked(),
+                 engine.store().entries(), engine.store().tokens());
   *out += listing_;
   *out += R"(,"events":[)";
   for (const Happened& event : events_) {

@@ -14,7 +14,17 @@
 namespace spillway {
 
 struct ScenarioLine {
-  enum class Op : std::uint8_t { kSet, kGet, kDelete, kClear, kPressure, kTick, kOrder, kGraph, kSteps };
+  enum class Op : std::uint8_t {
+    kSet,
+    kGet,
+    kDelete,
+    kClear,
+    kPressure,
+    kTick,
+    kOrder,
+    kGraph,
+    kSteps
+  };
 
   std::string_view name;  // The op as it was written. Static.
   Op op = Op::kTick;

@@ -119,11 +119,33 @@ TEST(BadScenarioLine, SaysWhatIsWrong) {
   }
 }
 
-TEST(BadScenarioLine, GraphOpsAreNotOfferedYet) {
-  EXPECT_THAT(Refused(R"({"at":1,"op":"graph","do":"finish","run":"r","taken":["a",["b"]]})"),
-              HasSubstr("the op 'graph' is not offered yet"));
-  EXPECT_THAT(Refused(R"({"op":"steps","run":"r"})"),
-              HasSubstr("the op 'steps' is not offered yet"));
+TEST(BadScenarioLine, OfAGraphSaysWhatWouldBeRight) {
+  const std::pair<std::string, const char*> table[] = {
+      {R"({"op":"graph","run":"r"})", "the field 'do' is missing"},
+      {R"({"op":"graph","do":"begin"})", "the field 'run' is missing; graph begin needs it"},
+      {R"({"op":"graph","do":"strat","run":"r","id":"a"})", "did you mean 'start'"},
+      {R"({"op":"graph","do":7,"run":"r"})", "graph can't do 7"},
+      {R"({"op":"graph","do":"start","run":"r","step":"a"})", "the field 'id' is missing"},
+      {R"({"op":"graph","do":"start","run":"r","id":"a","k":1})", "unknown field 'k'"},
+      {R"({"op":"graph","do":"step","run":"r","id":"a","join":"or"})", "one of all, any, k"},
+      {R"({"op":"graph","do":"step","run":"r","id":"a","k":-1})", "k is -1; it must be a whole"},
+      {R"({"op":"graph","do":"edge","run":"r","from":"a","to":"b","prob":"x"})", "a number"},
+      {R"({"op":"graph","do":"finish","run":"r","id":"a","taken":["a",["b"]]})",
+       "a list of strings"},
+      {R"({"at":-1,"op":"graph","do":"end","run":"r"})", "at is -1"},
+      {R"({"op":"steps"})", "the field 'run' is missing"},
+  };
+  for (const auto& [text, message] : table) EXPECT_THAT(Refused(text), HasSubstr(message)) << text;
+}
+
+TEST(ScenarioLine, OfAGraphIsRead) {
+  const auto line =
+      ParseScenarioLine(R"({"at":2,"op":"graph","do":"finish","run":"r","id":"a","taken":["b"]})");
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->op, ScenarioLine::Op::kGraph);
+  EXPECT_EQ(line->graph.what, "finish");
+  EXPECT_EQ(line->graph.taken, (std::vector<std::string>{"b"}));
+  EXPECT_EQ(line->at, Duration(std::chrono::seconds(2)));
 }
 
 TEST(BadScenarioLine, DeepNestingIsPassedOver) {

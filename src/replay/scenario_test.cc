@@ -183,7 +183,7 @@ TEST(RunScenario, NothingIsPrintedForABadLineOrAfterIt) {
   EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 1);
   EXPECT_EQ(ran.err,
             "{\"error\":\"unknown op 'tock'; did you mean 'tick'?; known: set, get, delete, clear, "
-            "pressure, tick, order\",\"line\":2}\n");
+            "pressure, tick, order, graph, steps\",\"line\":2}\n");
 }
 
 TEST(RunScenario, ComplaintsAboutBrokenTextAreValidJson) {

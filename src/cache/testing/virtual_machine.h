@@ -96,8 +96,8 @@ class VirtualMover final : public Mover {
     lane->queue.erase(first);
     const double seconds = static_cast<double>(lane->current->bytes) / rate_;
     if (!lane->current->cancelled) moved += lane->current->bytes;
-    const auto takes = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(
-        lane->current->cancelled ? 0.0 : seconds));
+    const auto takes = std::chrono::duration_cast<Duration>(
+        std::chrono::duration<double>(lane->current->cancelled ? 0.0 : seconds));
     lane->ends = clock_->Now() + takes;
   }
 
