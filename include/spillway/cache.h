@@ -84,6 +84,7 @@ struct SetOptions {
   std::string_view meta{};    // A small blob kept with the entry.
   std::optional<Duration> ttl{};  // Its own life, from now; independent of use.
   Hint hint = Hint::kNone;
+  std::optional<Duration> eta{};  // With kAgain: when.
 };
 
 struct GetOptions {
@@ -95,6 +96,9 @@ struct GetOptions {
   Duration wait = std::chrono::seconds(10);
   // Not empty: the value is copied there and no lease is kept.
   Sink into{};
+  // What this reader knows of its next use.
+  Hint hint = Hint::kNone;
+  std::optional<Duration> eta{};
 };
 
 // One operation of a batch, with its outcome. What it points to (key, source,
@@ -105,7 +109,7 @@ struct Operation {
   Kind kind = Kind::kGet;
   std::string_view key;
   Source source;   // kSet
-  SetOptions set;  // kSet
+  SetOptions set;  // kSet; of a kTouch its hint
   GetOptions get;  // kGet
 
   // Outcome, written before completion.
@@ -182,7 +186,7 @@ class SPILLWAY_API Cache {
   Status Settle(Duration within);
   bool Contains(std::string_view key) const;
   // Counts as a use; a hint tells what the client knows of the future.
-  bool Touch(std::string_view key, Hint hint = Hint::kNone);
+  bool Touch(std::string_view key, Hint hint = Hint::kNone, std::optional<Duration> eta = {});
 
   // How many of `keys`, from the first on, are present without a gap. An entry
   // that was set with a parent counts only behind that very generation of it.

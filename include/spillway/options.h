@@ -98,7 +98,8 @@ struct Options {
   std::string pressure_source = "auto";
 
   // --- what may leave ---
-  // "documented" (the mode table), "lru", "hybrid", or "seed".
+  // "documented" (the mode table), "lru", "hybrid", "workflow" (what graphs and
+  // hints foretell, then last use), or "seed".
   std::string policy = "documented";
   // An entry idle longer than this leaves the tier; empty: never.
   std::optional<Duration> ttl = std::chrono::minutes(10);
@@ -132,8 +133,9 @@ struct Options {
   SPILLWAY_API static Options Seed();
 };
 
-// What a client knows about an entry's future. Accepted everywhere; the policies
-// of this version do not use it yet.
+// What a client knows about an entry's future. It counts with policy "workflow",
+// and while a step graph is attached; a wrong one is forgotten when its time is
+// over, or when the entry is used all the same.
 enum class Hint : std::uint8_t { kNone, kAgain, kDone };
 
 }  // namespace spillway

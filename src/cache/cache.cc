@@ -120,6 +120,7 @@ Result<std::optional<Lease>> Cache::Get(std::string_view key, const GetOptions& 
       if (Status up = core_->Fetch(key, where, options.wait, &lease); !up) return up.error();
     }
     if (!lease) return std::optional<Lease>();
+    if (options.hint != Hint::kNone) core_->Advise(key, options.hint, options.eta);
     if (options.into.fragments().empty()) return std::optional<Lease>(std::move(lease));
     if (Status ok = core_->CopyOut(key, options.into, options.wait, &lease); !ok) return ok.error();
     return lease ? std::optional<Lease>(Lease()) : std::nullopt;
@@ -139,7 +140,11 @@ std::size_t Cache::GetMany(const std::string_view* keys, std::size_t count, Leas
 bool Cache::Erase(std::string_view key) { return core_->Erase(key); }
 void Cache::Clear() { core_->Clear(); }
 bool Cache::Contains(std::string_view key) const { return core_->Contains(key); }
-bool Cache::Touch(std::string_view key, Hint) { return core_->Touch(key); }
+bool Cache::Touch(std::string_view key, Hint hint, std::optional<Duration> eta) {
+  const bool there = core_->Touch(key);
+  if (there && hint != Hint::kNone) core_->Advise(key, hint, eta);
+  return there;
+}
 
 std::size_t Cache::Match(const std::vector<std::string_view>& keys) const {
   return core_->Match(keys, nullptr);

@@ -70,6 +70,7 @@ Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
   std::shared_ptr<Core> core(new Core(options, std::move(parts), std::move(*engine)));
   *self = core;
   core->engine_->OnMove(&Core::OnMove, core.get());
+  if (options.policy == "workflow") core->Attach(std::make_shared<StepGraph>(), {});
   if (load && core->engine_->store().disk() != nullptr) core->StartLoading();
   core->giver_ = Giver::Open(options, core->device_, core.get());
   return core;
@@ -364,6 +365,7 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
       return;
     }
     engine_->Commit(*slot, now);
+    engine_->Advise(key, options.hint, options.eta, now);
     unsettled = engine_->TakeUnsettled();
     done = true;
   });
@@ -373,6 +375,7 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
     if (Status filled = Fill(*slot, source); !filled) return filled;
     RunOn(*strand_, [&] {
       engine_->Commit(*slot, clock_->Now());
+      engine_->Advise(key, options.hint, options.eta, clock_->Now());
       unsettled = engine_->TakeUnsettled();
     });
   }

@@ -188,6 +188,10 @@ std::shared_ptr<StepGraph> Core::step_graph() {
   return graph;
 }
 
+void Core::Advise(std::string_view key, Hint hint, std::optional<Duration> eta) {
+  RunOn(*strand_, [&] { engine_->Advise(key, hint, eta, clock_->Now()); });
+}
+
 Mode Core::mode() {
   Mode mode = Mode::kRelaxed;
   RunOn(*strand_, [&] {

@@ -161,6 +161,9 @@ class Engine {
   const std::shared_ptr<StepGraph>& graph() const { return graph_; }
   // Hears what the graph has been told since. Cheap when that is nothing.
   void Follow(TimePoint now);
+  // A client's word on an entry's next use. Never throws; without a graph it is
+  // not heard.
+  void Advise(std::string_view key, Hint hint, std::optional<Duration> eta, TimePoint now);
   // A run is live: NORMAL and PRESSURE are WORKFLOW_AWARE.
   bool attached() const { return attached_; }
   Mode mode(TierId tier) const {
@@ -285,6 +288,7 @@ class Engine {
   void Unforesee(std::uint32_t slot, bool for_good);
   void Trust(const Pulse& pulse);
   void Judge(const Outlook& outlook, std::uint32_t slot);
+  void JudgeAdvice(const Outlook& outlook, std::uint32_t slot);
   bool Spared(const TierState& tier, std::uint32_t slot) const;
   std::optional<EntryId> NextIdleForeseen(TierState& tier, const Stage& stage, TimePoint now);
   std::vector<std::string> ForeseenOrder() const;
@@ -488,6 +492,9 @@ class Engine {
   double right_ = 0;
   double wrong_ = 0;
   bool trusted_ = true;
+  // Of those said to be used again: who was, and who was not in time.
+  double again_right_ = 9;
+  double again_wrong_ = 1;
   // What came up ahead of its step and was not read yet; or is on its way.
   struct Ahead {
     EntryId id;

@@ -20,6 +20,9 @@ constexpr double kStepS = 10;
 // Of about so many foretellings the share that came true decides; it is not
 // believed any more below the one, and again above the other.
 constexpr double kForetellings = 64;
+// "Again" without a time: most come back within a minute or two.
+constexpr Duration kAgainIn = std::chrono::minutes(1);
+constexpr Duration kFarthest = std::chrono::hours(24);
 constexpr std::size_t kSoonMax = 1024;
 constexpr double kTrustLeast = 0.5;
 constexpr double kTrustAgain = 0.65;
@@ -107,7 +110,8 @@ void Engine::Hear(TimePoint now) {
   }
   attached_ = pulse.attached;
   Trust(pulse);
-  outlooks_.in_force = attached_ && trusted_;
+  const bool by_name = top_->firm->policy.name == "workflow";
+  outlooks_.in_force = trusted_ && (attached_ || by_name);
   PrefetchAhead(now);
 }
 
@@ -117,6 +121,8 @@ void Engine::Foresee(std::uint32_t slot, const KeyFacts& facts, TimePoint now) {
   Outlook* outlook = outlooks_.Find(id);
   if (outlook == nullptr && !facts.known) return;
   if (outlook != nullptr && !facts.running) Judge(*outlook, slot);
+  const bool over = !facts.known || facts.retired || facts.steps;
+  if (outlook != nullptr && outlook->advised && over) JudgeAdvice(*outlook, slot);
   if (facts.known) outlook = outlooks_.Make(id);
   for (const TierId tier : kTierIds) {
     if (Has(record.copies, tier)) state(tier).LineOf(record).foresight.Left(id);
@@ -134,6 +140,7 @@ void Engine::Foresee(std::uint32_t slot, const KeyFacts& facts, TimePoint now) {
     outlook->conf = facts.conf;
     outlook->as_of = now;
     outlook->running_since = facts.running_since;
+    outlook->advised = !facts.steps && !facts.retired;
     if (!ran) {
       outlook->uses_then = LeaseWord::AcquiresOf(store_->slots().slot(slot).word.Load());
     }
@@ -156,6 +163,29 @@ void Engine::Judge(const Outlook& outlook, std::uint32_t slot) {
   // When it began it was taken for right.
   right_ = std::max(right_ - 1, 0.0);
   wrong_ += 1;
+}
+
+void Engine::Advise(std::string_view key, Hint hint, std::optional<Duration> eta, TimePoint now) {
+  if (graph_ == nullptr || hint == Hint::kNone) return;
+  const double p = hint == Hint::kDone ? 0 : again_right_ / (again_right_ + again_wrong_);
+  const Duration when = std::clamp(eta.value_or(kAgainIn), Duration::zero(), kFarthest);
+  try {
+    (void)graph_->Advise(key, when, p, now);  // Full is no matter.
+    Follow(now);
+  } catch (const std::bad_alloc&) {
+    // It was a hint.
+  }
+}
+
+// Said to be used again by a client, and its time is over.
+void Engine::JudgeAdvice(const Outlook& outlook, std::uint32_t slot) {
+  const std::uint64_t uses = LeaseWord::AcquiresOf(store_->slots().slot(slot).word.Load());
+  (uses != outlook.uses_then ? again_right_ : again_wrong_) += 1;
+  const double all = again_right_ + again_wrong_;
+  if (all > kForetellings) {
+    again_right_ *= kForetellings / all;
+    again_wrong_ *= kForetellings / all;
+  }
 }
 
 void Engine::Trust(const Pulse& pulse) {

@@ -205,6 +205,7 @@ Status ToOperation(const spillway_operation& from, Operation* to) {
     case SPILLWAY_TOUCH: {
       to->kind = Operation::Kind::kTouch;
       const Result<Hint> hint = ToHint(from.hint);
+      if (hint) to->set.hint = *hint;
       return hint ? Status() : hint.error();
     }
     default:

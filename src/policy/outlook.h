@@ -22,6 +22,7 @@ struct Outlook {
   EntryId id;
   Kind kind = Kind::kWanted;
   std::uint8_t queued = 0;    // A bit for each line it stands in (Foresight).
+  bool advised = false;       // By a client's word alone.
   bool linked = false;        // The graph knows what it continues.
   std::uint32_t steps = 0;    // To execution.
   std::uint32_t version = 0;  // Rises with each change; tells old places from new.

@@ -20,9 +20,14 @@ Result<Policy> MakePolicy(std::string_view name, const RuleSettings& settings,
   if (name == "hybrid") {
     return Policy{"hybrid", MakeDocumentedRule(by_other_order), MakeHybridOrder(ranked)};
   }
+  if (name == "workflow") {
+    // What is known of the future goes first (Foresight); then last use.
+    return Policy{"workflow", MakeDocumentedRule(by_other_order), MakeLruOrder(ranked)};
+  }
   return Error{
       Code::kInvalidArgument,
-      fmt::format("policy: '{}' is not known; known: documented, lru, hybrid, seed", name)};
+      fmt::format("policy: '{}' is not known; known: documented, lru, hybrid, workflow, seed",
+                  name)};
 }
 
 }  // namespace spillway

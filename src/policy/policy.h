@@ -16,7 +16,7 @@ struct Policy {
   std::unique_ptr<Order> order;
 };
 
-// "documented", "lru", "hybrid" or "seed"; anything else is InvalidArgument
+// "documented", "lru", "hybrid", "workflow" or "seed"; anything else is InvalidArgument
 // and the message lists these.
 Result<Policy> MakePolicy(std::string_view name, const RuleSettings& settings,
                           const Ranked& ranked = {});
