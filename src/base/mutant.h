@@ -52,11 +52,7 @@ enum class Mutant : std::uint8_t {
   kReliefOvershoots,  // A plan does not stop at its target.
   kRoomTakesTooMuch,
   kReserveIgnored,
-  kUseNotStamped,       // A hit does not count as a use.
-  kSoonestLeavesFirst,  // With a step graph: who runs next leaves first.
-  kDeadForGood,         // Who was called dead and is used all the same stays so.
-  kRunningDestroyed,    // A running step's contexts are not spared.
-  kGraphChangesMissed,  // Only the first change of a graph is heard.
+  kUseNotStamped,  // A hit does not count as a use.
   // 8: liveness
   kWaiterForgotten,  // An operation's completion is lost.
   kNeverLeavesEmergency,
@@ -89,7 +85,9 @@ enum class Mutant : std::uint8_t {
   kDestroyedNotDemoted,  // What a lower tier could take is destroyed.
   kAskDestroys,
   kLowerTierDestroysAll,  // Relief of a tier takes the copies above along.
-  kPrefetchNotCancelled,  // What is fetched for a run that has ended comes all the same.
+  kSoonestLeavesFirst,    // With a step graph: who runs next leaves first.
+  kRunningDestroyed,      // A running step's contexts are not spared.
+  kGraphChangesMissed,    // Only the first word of a graph is heard.
   // 8: liveness
   kFailedLoadForgotten,  // Who waits for a load that fails is not answered.
   kParkedNeverWoken,     // Sets that wait for room wait until their time is over.

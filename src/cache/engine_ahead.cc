@@ -7,7 +7,6 @@
 #include <new>
 #include <utility>
 
-#include "base/mutant.h"
 #include "base/room_for_one.h"
 #include "cache/engine.h"
 
@@ -69,7 +68,7 @@ void Engine::TryPrefetchAhead(TimePoint now) {
     if (!ahead_.contains(transfer->id.slot) || transfer->waiters != nullptr) continue;
     const Outlook* const outlook = outlooks_.Find(transfer->id);
     const bool wanted = outlook != nullptr && outlook->wanted();
-    if (wanted || MutantOn(Mutant::kPrefetchNotCancelled)) continue;
+    if (wanted) continue;
     transfer->cancelled.store(true, std::memory_order_relaxed);
   }
   std::erase_if(soon_, [&](EntryId id) {

@@ -50,6 +50,7 @@ void Engine::TryFetch(Waiter* waiter, TimePoint now) {
     return waiter->done(waiter, nullptr, Error{Code::kClosed, "closing"});
   }
   NoticeLoss(now);
+  Follow(now);
   const std::uint32_t slot = store_->index().Lookup(waiter->hash, waiter->key);
   if (slot == kNoSlot) {
     if (!loading_) return waiter->done(waiter, nullptr, {});
@@ -279,6 +280,7 @@ bool Engine::BringToDevice(std::uint32_t slot, Priority priority, TimePoint now)
 }
 
 bool Engine::Prefetch(std::uint64_t hash, std::string_view key, TimePoint now) {
+  Follow(now);
   const std::uint32_t slot = store_->index().Lookup(hash, key);
   if (slot == kNoSlot) return false;
   const TierMask copies = store_->slots().record(slot).copies;

@@ -347,6 +347,7 @@ void Engine::ReleaseLanding(const Move& transfer) {
 
 void Engine::Finish(std::unique_ptr<Move> transfer, TimePoint now) {
   std::erase(transfers_, transfer.get());
+  if (!closed_) Follow(now);
   const std::uint32_t slot = transfer->id.slot;
   store_->slots().record(slot).below->transfer = nullptr;
   const bool dead = !MutantOn(Mutant::kPinKept) &&

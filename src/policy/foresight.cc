@@ -127,8 +127,7 @@ const Foresight::Node* Foresight::Top(Whom whom, Facts* facts) {
     // Of those who run the first is spared only if all are, or else for its time:
     // then those behind it wait for the next look.
     if (whom == Whom::kNotSpared && Spares(*outlook, *facts)) return nullptr;
-    if (top.kind == Outlook::Kind::kDead && facts->last_use > outlook->as_of &&
-        !MutantOn(Mutant::kDeadForGood)) {
+    if (top.kind == Outlook::Kind::kDead && facts->last_use > outlook->as_of) {
       // Used all the same: what was said of it was wrong.
       const EntryId id = Take();
       outlooks_->Erase(id);

@@ -115,9 +115,9 @@ void DrawWeights(Rng& rng, Plan* plan) {
   plan->slow_percent = rng.OneOf<std::uint32_t>({0, 0, 5, 40});
   plan->fail_percent = rng.OneOf<std::uint32_t>({0, 0, 2, 15});
   plan->tear_percent = rng.OneOf<std::uint32_t>({0, 0, 2, 10});
-  const std::array<std::uint32_t, kDos> usual = {300, 150, 40, 60, 100, 30, 1, 20, 15,
-                                                 10,  20,  8,  60, 30,  25, 1, 20, 4,
-                                                 2,   5,   4,  4,  3,   4,  1, 1};
+  const std::array<std::uint32_t, kDos> usual = {300, 150, 40, 60, 100, 30, 1,  20, 15, 10,
+                                                 20,  8,   60, 30, 25,  1,  20, 4,  2,  5,
+                                                 4,   4,   3,  4,  1,   1,  80, 20};
   for (std::size_t i = 0; i < kDos; ++i) {
     const std::uint64_t luck = rng.Below(10);
     plan->weights[i] = luck < 5 ? usual[i] * 4 : luck < 7 ? 0 : usual[i] * 10;
@@ -138,6 +138,10 @@ void DrawWeights(Rng& rng, Plan* plan) {
     for (const Do wrong : {Do::kTierRefuses, Do::kFileFaults, Do::kBitRot}) weight(wrong) = 0;
     plan->fail_percent = plan->tear_percent = 0;
   }
+  plan->graph = rng.Percent(50);
+  if (plan->graph && rng.Percent(30)) plan->options.policy = "workflow";
+  plan->options.prefetch_steps = rng.OneOf<std::uint64_t>({0, 1, 1, 3});
+  if (!plan->graph) weight(Do::kGraph) = weight(Do::kHint) = 0;
   weight(Do::kRestart) = rng.Percent(25) ? 3 : 0;
   weight(Do::kCrash) = rng.Percent(40) ? 4 : 0;
   plan->weights_sum = 0;
@@ -161,10 +165,10 @@ std::string Plan::Describe() const {
   const auto maybe = [&](const std::optional<Duration>& d) {
     return d ? fmt::format("{} ms", ms(*d)) : std::string("none");
   };
-  std::string text =
-      fmt::format("{} keys (chains of {}), values to {} bytes{}, policy {}, chunk {}, reserve {}\n",
-                  keys.size(), chain, value_max, equal_sizes ? ", all alike" : "", options.policy,
-                  chunk, reserve);
+  std::string text = fmt::format(
+      "{} keys (chains of {}), values to {} bytes{}, policy {}{}, chunk {}, reserve {}\n",
+      keys.size(), chain, value_max, equal_sizes ? ", all alike" : "", options.policy,
+      graph ? " with a step graph" : "", chunk, reserve);
   for (const TierId tier : kTierIds) {
     const TierPlan& one = tiers[IndexOf(tier)];
     if (!one.there) continue;

@@ -44,6 +44,9 @@ enum class Do : std::uint8_t {
   kSourceFails,
   kRestart,
   kCrash,
+  // Clients who know what comes next, or think so.
+  kGraph,
+  kHint,
   kCount
 };
 inline constexpr std::size_t kDos = static_cast<std::size_t>(Do::kCount);
@@ -83,6 +86,7 @@ struct Plan {
   std::uint32_t ttl_percent = 0;
   Duration ttl_max{};
   bool sampled = false;
+  bool graph = false;
 
   std::size_t clients = 0;  // Operations under way at most.
   std::size_t leases_max = 0;

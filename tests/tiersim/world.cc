@@ -120,7 +120,12 @@ void World::Open() {
   parts.reserve = plan_.reserve;
   parts.hash_bits = plan_.hash_bits;
   parts.moves_per_step = plan_.moves_per_step;
-  core_ = Core::Open(options, std::move(parts)).value();
+  {
+    const Waiting waiting(this);
+    core_ = Core::Open(options, std::move(parts)).value();
+    graph_ = plan_.graph ? std::make_shared<StepGraph>() : nullptr;
+    if (graph_ != nullptr) core_->Attach(graph_, {});
+  }
   ++life_;
   epoch_ = 0;
   disk_trouble_ = journal_trouble_ = false;
@@ -231,6 +236,10 @@ void World::Act(Do what) {
       return Restart();
     case Do::kCrash:
       return Crash();
+    case Do::kGraph:
+      return DoGraph();
+    case Do::kHint:
+      return DoHint();
     case Do::kCount:
       return;
   }

@@ -169,6 +169,14 @@ class World {
   Bytes FreeRoom(TierId tier);
   std::uint64_t Refusals() const;
 
+  // world_graph.cc: what clients say of the future, and who leaves by it.
+  void DoGraph();
+  void BeginRun(const std::string& run);
+  void DoHint();
+  void JudgeForeseen(const Event& event, TierId tier, SetNo set);
+  bool MustBeSpared(TierId tier, SetNo set);
+  bool IsWanted(SetNo set);
+
   // world_audit.cc: accounts, by brute force.
   void Compare();
   void Audit();
@@ -198,6 +206,7 @@ class World {
   // One life of our process.
   std::uint64_t life_ = 0;
   std::shared_ptr<Core> core_;
+  std::shared_ptr<StepGraph> graph_;
   std::array<WatchedTier*, 2> memory_{};
   std::array<testing::FakeDevice*, 2> devices_{};
   WatchedDisk* disk_ = nullptr;

@@ -67,9 +67,11 @@ void World::OnCacheEvent(const Event& event) {
   }
   if (!gone) {
     if (event.action != Action::kBack) JudgeLeft(event, *tier, set);
+    if (event.action == Action::kDrop) JudgeForeseen(event, *tier, set);
     return;
   }
   JudgeDestroyed(event, *tier, set);
+  JudgeForeseen(event, *tier, set);
   if (running_ != nullptr && running_->key == key &&
       (event.reason == Reason::kErased || event.reason == Reason::kReplaced)) {
     running_->ended = set;
@@ -147,7 +149,8 @@ void World::JudgeDestroyed(const Event& event, TierId tier, SetNo set) {
   const Duration idle = now() - info.last_use;
   if (IsRelief(event.reason) && known) {
     if (event.level == Level::kRelaxed) return wrong(sim::kWhoLeaves, "RELAXED evicts nobody");
-    if (event.level == Level::kNormal && idle <= plan_.options.idle_normal) {
+    const bool at_once = event.order == "workflow" && !IsWanted(set);
+    if (event.level == Level::kNormal && idle <= plan_.options.idle_normal && !at_once) {
       return wrong(sim::kWhoLeaves, "it was not idle for long enough");
     }
     if (event.level == Level::kEmergency && idle <= plan_.options.idle_critical) {
