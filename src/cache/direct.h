@@ -63,6 +63,10 @@ class Direct {
   // All of its bytes have been written.
   Wrote Commit(Reservation* reservation, TimePoint deadline = TimePoint::max());
 
+  // What is in memory, leased; kBelow: it has to be fetched, by Submit.
+  Core::Found Find(std::string_view key, Lease* lease) { return core_->Find(key, lease); }
+  bool Contains(std::string_view key) { return core_->Contains(key); }
+
   // True: it was there, and its time was not over.
   bool Erase(std::string_view key);
   void Clear();

@@ -225,10 +225,6 @@ Result<std::shared_ptr<Device>> OpenCard(const Options& options) {
   return std::shared_ptr<Device>(std::move(*device));
 }
 
-// A quarter of the memory that is available, at most 64 GiB.
-Bytes DefaultHostCapacity() {
-  return std::clamp<Bytes>(2 * DefaultCardBytes(), 64 * kMiB, 64 * kGiB);
-}
 
 // Unix time less the cache's clock, so that times can go to disk.
 std::int64_t UnixOffset(const Options& options) {
@@ -239,6 +235,10 @@ std::int64_t UnixOffset(const Options& options) {
 }
 
 }  // namespace
+
+Bytes DefaultHostCapacity() {
+  return std::clamp<Bytes>(2 * DefaultCardBytes(), 64 * kMiB, 64 * kGiB);
+}
 
 Status CheckOptions(const Options& options) {
   const std::optional<GpuName> gpu = ParseGpuName(options.device);

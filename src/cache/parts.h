@@ -29,4 +29,7 @@ Result<Core::Parts> OpenParts(const Options& options, const Seams& seams = {});
 // Free memory a device tier of this size leaves to its neighbours.
 Bytes ReserveFor(const Options& options, Bytes total);
 
+// Of RAM that takes contexts: a quarter of what is available, at most 64 GiB.
+Bytes DefaultHostCapacity();
+
 }  // namespace spillway

@@ -51,9 +51,11 @@ Status CheckSettings(const Options& options);
 
 // `base` as a TOML file changes it, checked. An error names file, line and
 // setting. A `preset` in the file replaces `base`, unless `keep_preset`: then
-// somebody (the command line) has chosen one already.
+// somebody (the command line) has chosen one already. The table `skip` is
+// somebody else's.
 Result<Options> LoadOptions(const std::string& toml_text, std::string_view file_name,
-                            const Options& base, bool keep_preset = false);
+                            const Options& base, bool keep_preset = false,
+                            std::string_view skip = {});
 
 // docs/reference/settings.md, whole.
 std::string SettingsPage();

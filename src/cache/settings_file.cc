@@ -156,7 +156,7 @@ class File {
 }  // namespace
 
 Result<Options> LoadOptions(const std::string& toml_text, std::string_view file_name,
-                            const Options& base, bool keep_preset) {
+                            const Options& base, bool keep_preset, std::string_view skip) {
   toml::table table;
   try {
     table = toml::parse(toml_text);
@@ -165,6 +165,7 @@ Result<Options> LoadOptions(const std::string& toml_text, std::string_view file_
         Code::kInvalidArgument,
         fmt::format("{}:{}: {}", file_name, error.source().begin.line, error.description())};
   }
+  if (!skip.empty()) table.erase(skip);
   const File file(file_name, table);
   Result<Options> options = file.Preset(base, keep_preset);
   if (!options) return options;

@@ -1,0 +1,315 @@
+// The table. Names, arities, flags and keys are those of Redis 7 where Redis has
+// the command.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <unordered_map>
+
+#include "server/command.h"
+#include "server/commands.h"
+
+namespace spillway::server {
+
+namespace {
+
+constexpr std::uint32_t kRead = kReadOnly;
+constexpr std::uint32_t kAnytime = kLoading | kStale;
+constexpr std::uint32_t kSub = kAnytime | kNoScript;
+
+constexpr Command Sub(std::string_view parent, std::string_view name, int arity,
+                      std::uint32_t flags, void (*run)(Call&), std::string_view summary,
+                      int key = 0) {
+  return {.name = name,
+          .arity = arity,
+          .flags = flags,
+          .first_key = key,
+          .last_key = key,
+          .key_step = key > 0 ? 1 : 0,
+          .run = run,
+          .group = "server",
+          .since = "7.0.0",
+          .summary = summary,
+          .parent = parent};
+}
+
+constexpr std::array kClientSubs = {
+    Sub("client", "getname", 2, kSub, ClientGetName, "The name of this connection."),
+    Sub("client", "help", 2, kSub, Help, "This list."),
+    Sub("client", "id", 2, kSub, ClientId, "The number of this connection."),
+    Sub("client", "info", 2, kSub, ClientInfo, "What is known of this connection."),
+    Sub("client", "kill", -3, kSub | kAdmin, ClientKill, "Closes connections."),
+    Sub("client", "list", -2, kSub | kAdmin, ClientList, "All connections."),
+    Sub("client", "no-evict", 3, kSub | kAdmin, ClientNoEvict, "Accepted; no client is evicted."),
+    Sub("client", "no-touch", 3, kSub, ClientNoTouch, "Accepted."),
+    Sub("client", "reply", 3, kSub, ClientReply, "Whether replies are sent."),
+    Sub("client", "setinfo", 4, kSub, ClientSetInfo, "The name or version of the client library."),
+    Sub("client", "setname", 3, kSub, ClientSetName, "Names this connection."),
+};
+constexpr std::array kConfigSubs = {
+    Sub("config", "get", -3, kSub | kAdmin, ConfigGet, "Settings by name or pattern."),
+    Sub("config", "help", 2, kSub, Help, "This list."),
+    Sub("config", "resetstat", 2, kSub | kAdmin, ConfigResetStat, "Counters back to 0."),
+    Sub("config", "set", -4, kSub | kAdmin, ConfigSet, "Changes settings, all or none."),
+};
+constexpr std::array kCommandSubs = {
+    Sub("command", "count", 2, kAnytime, CommandCountOf, "How many commands there are."),
+    Sub("command", "docs", -2, kAnytime, CommandDocs, "What commands are for."),
+    Sub("command", "help", 2, kAnytime, Help, "This list."),
+    Sub("command", "info", -2, kAnytime, CommandInfo, "Arity, flags and keys of commands."),
+    Sub("command", "list", -2, kAnytime, CommandList, "The names of all commands."),
+};
+constexpr std::array kObjectSubs = {
+    Sub("object", "encoding", 3, kRead | kReadsValue, ObjectEncoding,
+        "How Redis would keep the value.", 2),
+    Sub("object", "freq", 3, kRead, ObjectFreq, "Not tracked.", 2),
+    Sub("object", "help", 2, kAnytime, Help, "This list."),
+    Sub("object", "idletime", 3, kRead, ObjectIdleTime, "Seconds since the last use.", 2),
+    Sub("object", "refcount", 3, kRead, ObjectRefCount, "Always 1.", 2),
+};
+constexpr std::array kMemorySubs = {
+    Sub("memory", "help", 2, kAnytime, Help, "This list."),
+    Sub("memory", "usage", -3, kRead, MemoryUsage, "Bytes held for a key.", 2),
+};
+constexpr std::array kModuleSubs = {
+    Sub("module", "help", 2, kAnytime, Help, "This list."),
+    Sub("module", "list", 2, kAdmin | kNoScript, ModuleList, "Always empty."),
+};
+constexpr std::array kFunctionSubs = {
+    Sub("function", "flush", -2, kWrite | kNoScript, FunctionFlush, "There are none; accepted."),
+    Sub("function", "help", 2, kAnytime, Help, "This list."),
+};
+constexpr std::array kSlowLogSubs = {
+    Sub("slowlog", "get", -2, kSub | kAdmin, SlowLogGet, "The slowest commands of late."),
+    Sub("slowlog", "help", 2, kSub, Help, "This list."),
+    Sub("slowlog", "len", 2, kSub | kAdmin, SlowLogLen, "How many are kept."),
+    Sub("slowlog", "reset", 2, kSub | kAdmin, SlowLogReset, "Forgets them."),
+};
+constexpr std::array kAclSubs = {
+    Sub("acl", "help", 2, kSub, Help, "This list."),
+    Sub("acl", "whoami", 2, kSub, AclWhoAmI, "Always the user default."),
+};
+
+constexpr Command Keyed(std::string_view name, int arity, std::uint32_t flags, void (*run)(Call&),
+                        std::string_view group, std::string_view since, std::string_view summary,
+                        int last = 1, int step = 1) {
+  return {.name = name,
+          .arity = arity,
+          .flags = flags,
+          .first_key = 1,
+          .last_key = last,
+          .key_step = step,
+          .run = run,
+          .group = group,
+          .since = since,
+          .summary = summary};
+}
+constexpr Command Plain(std::string_view name, int arity, std::uint32_t flags, void (*run)(Call&),
+                        std::string_view group, std::string_view since, std::string_view summary) {
+  return {.name = name,
+          .arity = arity,
+          .flags = flags,
+          .run = run,
+          .group = group,
+          .since = since,
+          .summary = summary};
+}
+constexpr Command Parent(std::string_view name, int arity, void (*run)(Call&),
+                         std::string_view summary, std::span<const Command> subs) {
+  return {.name = name,
+          .arity = arity,
+          .flags = kAnytime,
+          .run = run,
+          .group = "server",
+          .since = "1.0.0",
+          .summary = summary,
+          .subcommands = subs};
+}
+constexpr Command Edit(std::string_view name, int arity, int last = 1) {
+  return Keyed(name, arity, kWrite, NotOffered, "string", "1.0.0",
+               "Not offered: values never change in place.", last);
+}
+
+constexpr std::uint32_t kGetFlags = kRead | kFast | kReadsValue;
+constexpr std::uint32_t kSetFlags = kWrite | kDenyOom;
+constexpr std::uint32_t kConnection = kAnytime | kFast | kNoScript;
+
+constexpr std::array kCommands = {
+    Parent("acl", -2, nullptr, "There is one user, default.", kAclSubs),
+    Edit("append", 3),
+    Plain("auth", -2, kConnection | kNoAuth, Auth, "connection", "1.0.0", "Says the password."),
+    Edit("bitfield", -2),
+    Parent("client", -2, nullptr, "Connections.", kClientSubs),
+    Parent("command", -1, CommandAll, "Arity, flags and keys of all commands.", kCommandSubs),
+    Parent("config", -2, nullptr, "The daemon's settings.", kConfigSubs),
+    Edit("copy", -3, 2),
+    Plain("dbsize", 1, kRead | kFast, DbSize, "server", "1.0.0",
+          "How many keys the database has."),
+    Edit("decr", 2),
+    Edit("decrby", 3),
+    Keyed("del", -2, kWrite, Del, "generic", "1.0.0", "Erases keys.", -1),
+    Plain("discard", 1, kConnection | kNoQueue, Discard, "transactions", "2.0.0",
+          "Forgets what was queued since MULTI."),
+    Plain("echo", 2, kFast, Echo, "connection", "1.0.0", "Says the same."),
+    Plain("exec", 1, kAnytime | kNoScript | kNoQueue, Exec, "transactions", "1.2.0",
+          "Runs what was queued since MULTI."),
+    Keyed("exists", -2, kRead | kFast, Exists, "generic", "1.0.0", "How many of the keys there are.",
+          -1),
+    Keyed("expire", -3, kWrite | kFast, Expire, "generic", "1.0.0", "Gives a key so many seconds."),
+    Keyed("expireat", -3, kWrite | kFast, ExpireAt, "generic", "1.2.0",
+          "Lets a key end at a Unix time in seconds."),
+    Keyed("expiretime", 2, kRead | kFast, ExpireTime, "generic", "7.0.0",
+          "The Unix time in seconds at which a key ends."),
+    Plain("flushall", -1, kWrite, FlushAll, "server", "1.0.0", "Erases all keys of all databases."),
+    Plain("flushdb", -1, kWrite, FlushDb, "server", "1.0.0", "Erases all keys of the database."),
+    Parent("function", -2, nullptr, "There are no functions.", kFunctionSubs),
+    Keyed("get", 2, kGetFlags, Get, "string", "1.0.0", "The value of a key."),
+    Keyed("getbit", 3, kGetFlags, GetBit, "bitmap", "2.2.0", "One bit of a value."),
+    Keyed("getdel", 2, kWrite | kFast | kReadsValue, GetDel, "string", "6.2.0",
+          "The value of a key, which is erased."),
+    Keyed("getex", -2, kWrite | kFast | kReadsValue, GetEx, "string", "6.2.0",
+          "The value of a key, which gets another end."),
+    Keyed("getrange", 4, kRead | kReadsValue, GetRange, "string", "2.4.0", "A part of a value."),
+    Keyed("getset", 3, kSetFlags | kFast | kReadsValue, GetSet, "string", "1.0.0",
+          "Sets a key and says what it was."),
+    Plain("hello", -1, kConnection | kNoAuth, Hello, "connection", "6.0.0",
+          "Chooses RESP2 or RESP3, and says who asks."),
+    Edit("incr", 2),
+    Edit("incrby", 3),
+    Edit("incrbyfloat", 3),
+    Plain("info", -1, kAnytime, Info, "server", "1.0.0", "How the daemon is."),
+    Plain("keys", 2, kRead, Keys, "generic", "1.0.0", "All keys that match a pattern."),
+    Parent("memory", -2, nullptr, "What keys take.", kMemorySubs),
+    Keyed("mget", -2, kGetFlags, MGet, "string", "1.0.0", "The values of several keys.", -1),
+    Parent("module", -2, nullptr, "There are no modules.", kModuleSubs),
+    Edit("move", 3),
+    Keyed("mset", -3, kSetFlags, MSet, "string", "1.0.1", "Sets several keys.", -1, 2),
+    Keyed("msetnx", -3, kSetFlags, MSetNx, "string", "1.0.1",
+          "Sets several keys if none of them is there.", -1, 2),
+    Plain("multi", 1, kConnection | kNoQueue, Multi, "transactions", "1.2.0",
+          "Queues what follows until EXEC."),
+    Parent("object", -2, nullptr, "How a value is kept.", kObjectSubs),
+    Keyed("persist", 2, kWrite | kFast, Persist, "generic", "2.2.0", "A key does not end any more."),
+    Keyed("pexpire", -3, kWrite | kFast, PExpire, "generic", "2.6.0",
+          "Gives a key so many milliseconds."),
+    Keyed("pexpireat", -3, kWrite | kFast, PExpireAt, "generic", "2.6.0",
+          "Lets a key end at a Unix time in milliseconds."),
+    Keyed("pexpiretime", 2, kRead | kFast, PExpireTime, "generic", "7.0.0",
+          "The Unix time in milliseconds at which a key ends."),
+    Plain("ping", -1, kFast, Ping, "connection", "1.0.0", "Whether anybody is there."),
+    Keyed("psetex", 4, kSetFlags, PSetEx, "string", "2.6.0",
+          "Sets a key for so many milliseconds."),
+    Keyed("pttl", 2, kRead | kFast, PTtl, "generic", "2.6.0", "Milliseconds a key has left."),
+    Plain("quit", -1, kConnection | kNoAuth | kNoQueue, Quit, "connection", "1.0.0",
+          "Ends the connection."),
+    Plain("randomkey", 1, kRead, RandomKey, "generic", "1.0.0", "Any key."),
+    Edit("rename", 3, 2),
+    Edit("renamenx", 3, 2),
+    Plain("reset", 1, kConnection | kNoAuth | kNoQueue, Reset, "connection", "6.2.0",
+          "As if it had just connected."),
+    Plain("scan", -2, kRead, Scan, "generic", "2.8.0", "Keys, some at a time."),
+    Plain("select", 2, kAnytime | kFast, Select, "connection", "1.0.0", "Chooses a database."),
+    Keyed("set", -3, kSetFlags, Set, "string", "1.0.0", "Sets a key."),
+    Edit("setbit", 4),
+    Keyed("setex", 4, kSetFlags, SetEx, "string", "2.0.0", "Sets a key for so many seconds."),
+    Keyed("setnx", 3, kSetFlags | kFast, SetNx, "string", "1.0.0",
+          "Sets a key if it is not there."),
+    Edit("setrange", 4),
+    Parent("slowlog", -2, nullptr, "The slowest commands of late.", kSlowLogSubs),
+    Plain("spill.append", 2, kWrite, SpillAppend, "spillway", "0.1",
+          "PIECE: the next bytes of the value that SPILL.BEGIN announced."),
+    Keyed("spill.begin", -3, kSetFlags, SpillBegin, "spillway", "0.1",
+          "KEY BYTES [TOKENS n] [AGENT a] [PARENT key] [META m]: makes room for a value that is "
+          "sent in pieces."),
+    Plain("spill.commit", 1, kWrite, SpillCommit, "spillway", "0.1",
+          "The value that was sent in pieces is whole: it can be found from now on."),
+    Keyed("spill.explain", 2, kRead, SpillExplain, "spillway", "0.1",
+          "KEY: where it is, why it left, what would bring it back."),
+    Keyed("spill.get", -2, kRead | kReadsValue, SpillGet, "spillway", "0.1",
+          "KEY [RANGE offset bytes]: value, tokens, generation, agent and meta."),
+    Keyed("spill.match", -2, kRead, SpillMatch, "spillway", "0.1",
+          "KEY...: how many of them, from the first on, are there as a chain without a gap.", -1),
+    Plain("spill.mode", 1, kRead | kFast, SpillMode, "spillway", "0.1",
+          "Mode, level and pressure, and whether writes are refused."),
+    Keyed("spill.prefetch", -2, kRead, SpillPrefetch, "spillway", "0.1",
+          "KEY...: begins to bring them into memory that is free.", -1),
+    Plain("spill.pressure", 2, kAdmin, SpillPressure, "spillway", "0.1",
+          "VALUE: one sample of pressure by hand, from 0 to 1."),
+    Plain("spill.reclaim", 2, kAdmin, SpillReclaim, "spillway", "0.1",
+          "BYTES: gives memory back at once, destroying nothing that has no other copy."),
+    Keyed("spill.set", -3, kSetFlags, SpillSet, "spillway", "0.1",
+          "KEY VALUE [TOKENS n] [AGENT a] [PARENT key] [TTL 30s] [META m] [HINT again|done]: sets a "
+          "context."),
+    Plain("spill.stats", 1, kRead, SpillStats, "spillway", "0.1", "What the cache holds and did."),
+    Keyed("spill.touch", -2, kRead | kFast, SpillTouch, "spillway", "0.1",
+          "KEY [HINT again|done]: counts as a use."),
+    Keyed("strlen", 2, kRead | kFast, StrLen, "string", "2.2.0", "Bytes of a value."),
+    Keyed("substr", 4, kRead | kReadsValue, GetRange, "string", "1.0.0", "As GETRANGE."),
+    Plain("time", 1, kAnytime | kFast, Time, "server", "2.6.0", "The time of day."),
+    Keyed("touch", -2, kRead | kFast, Touch, "generic", "3.2.1", "Counts as a use of the keys.",
+          -1),
+    Keyed("ttl", 2, kRead | kFast, Ttl, "generic", "1.0.0", "Seconds a key has left."),
+    Keyed("type", 2, kRead | kFast, Type, "generic", "1.0.0", "string, or none."),
+    Keyed("unlink", -2, kWrite | kFast, Del, "generic", "4.0.0", "Erases keys.", -1),
+};
+
+// By name, in lower case.
+const std::unordered_map<std::string_view, const Command*>& ByName() {
+  static const auto* const map = [] {
+    auto* made = new std::unordered_map<std::string_view, const Command*>;
+    for (const Command& command : kCommands) made->emplace(command.name, &command);
+    return made;
+  }();
+  return *map;
+}
+
+constexpr std::size_t kNameMax = 32;
+
+// In lower case; empty: too long to be any.
+std::string_view LowerName(std::string_view name, std::array<char, kNameMax>* buffer) {
+  if (name.size() > kNameMax) return {};
+  std::ranges::transform(name, buffer->begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
+  return {buffer->data(), name.size()};
+}
+
+const std::unordered_map<const Command*, std::size_t>& SubNumbers() {
+  static const auto* const map = [] {
+    auto* made = new std::unordered_map<const Command*, std::size_t>;
+    std::size_t next = kCommands.size();
+    for (const Command& command : kCommands) {
+      for (const Command& sub : command.subcommands) made->emplace(&sub, next++);
+    }
+    return made;
+  }();
+  return *map;
+}
+
+}  // namespace
+
+std::span<const Command> Commands() { return kCommands; }
+
+const Command* FindCommand(std::string_view name) {
+  std::array<char, kNameMax> buffer{};
+  const auto it = ByName().find(LowerName(name, &buffer));
+  return it == ByName().end() ? nullptr : it->second;
+}
+
+const Command* FindSubcommand(const Command& command, std::string_view name) {
+  std::array<char, kNameMax> buffer{};
+  const std::string_view lower = LowerName(name, &buffer);
+  const auto it = std::ranges::find(command.subcommands, lower, &Command::name);
+  return it == command.subcommands.end() ? nullptr : &*it;
+}
+
+std::size_t NumberOf(const Command& command) {
+  const Command* const first = kCommands.data();
+  if (&command >= first && &command < first + kCommands.size()) {
+    return static_cast<std::size_t>(&command - first);
+  }
+  return SubNumbers().at(&command);
+}
+
+std::size_t CommandCount() { return kCommands.size() + SubNumbers().size(); }
+
+}  // namespace spillway::server

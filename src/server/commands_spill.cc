@@ -1,0 +1,300 @@
+// SPILL.*: what the cache can do beyond Redis.
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/parse.h"
+#include "server/commands.h"
+#include "wire/request.h"
+
+namespace spillway::server {
+
+namespace {
+
+constexpr Duration kTtlMax = std::chrono::hours(24 * 365 * 100);
+
+struct SpillOptions {
+  SetOptions set;
+  std::string parent;  // As the cache knows it.
+  TimePoint deadline = TimePoint::max();
+};
+
+bool ReadHint(std::string_view word, Hint* hint) {
+  if (SameWord(word, "again")) return (*hint = Hint::kAgain), true;
+  if (SameWord(word, "done")) return (*hint = Hint::kDone), true;
+  if (SameWord(word, "none")) return (*hint = Hint::kNone), true;
+  return false;
+}
+
+bool ReadSpillOptions(Call& call, std::size_t from, SpillOptions* options) {
+  for (std::size_t i = from; i < call.args.size(); i += 2) {
+    const std::string_view word = call.arg(i);
+    if (i + 1 >= call.args.size()) {
+      call.Error(fmt::format("ERR {} needs a value", Lower(word)));
+      return false;
+    }
+    const std::string_view value = call.arg(i + 1);
+    std::int64_t number = 0;
+    if (SameWord(word, "tokens")) {
+      if (!IntegerArg(call, i + 1, &number)) return false;
+      options->set.tokens = number;
+    } else if (SameWord(word, "agent")) {
+      options->set.agent = value;
+    } else if (SameWord(word, "meta")) {
+      options->set.meta = value;
+    } else if (SameWord(word, "parent")) {
+      std::string buffer;
+      options->parent = CacheKey(call.session.db, value, &buffer);
+      options->set.parent = options->parent;
+    } else if (SameWord(word, "ttl")) {
+      const Result<Duration> ttl = ParseDuration(value);
+      if (!ttl || *ttl <= Duration::zero()) {
+        call.Error(fmt::format("ERR ttl: '{}' is not a duration, as in 30s or 500ms", value));
+        return false;
+      }
+      options->deadline = call.state.direct().Now() + std::min(*ttl, kTtlMax);
+    } else if (SameWord(word, "hint")) {
+      if (!ReadHint(value, &options->set.hint)) {
+        call.Error(fmt::format("ERR hint: '{}' is not again, done or none", value));
+        return false;
+      }
+    } else {
+      call.Error(fmt::format(
+          "ERR '{}' is no option; known: TOKENS, AGENT, PARENT, META, TTL, HINT", Lower(word)));
+      return false;
+    }
+  }
+  return true;
+}
+
+void AnswerStored(Call& call, Stored stored) {
+  if (stored == Stored::kYes) call.reply.Ok();
+  if (stored == Stored::kRefused) {
+    call.state.counters.refused_writes.fetch_add(1, std::memory_order_relaxed);
+    call.Error(kOutOfMemory);
+  }
+}
+
+// All keys from argument `from` on, as the cache knows them.
+std::vector<std::string> KeysFrom(Call& call, std::size_t from) {
+  std::vector<std::string> keys;
+  std::string buffer;
+  for (std::size_t i = from; i < call.args.size(); ++i) {
+    keys.emplace_back(CacheKey(call.session.db, call.arg(i), &buffer));
+  }
+  return keys;
+}
+
+}  // namespace
+
+void SpillSet(Call& call) {
+  SpillOptions options;
+  if (!ReadSpillOptions(call, 3, &options)) return;
+  std::string buffer;
+  const std::string_view key = KeyArg(call, 1, &buffer);
+  if (key.empty()) return;
+  AnswerStored(call, StoreValue(call, key, call.session.db, ValueArg(call, 2), options.set,
+                                options.deadline));
+}
+
+// The value, its tokens, generation, agent and meta.
+void SpillGet(Call& call) {
+  std::string buffer;
+  const std::string_view key = KeyArg(call, 1, &buffer);
+  if (key.empty()) return;
+  std::int64_t offset = 0;
+  std::int64_t bytes = -1;
+  if (call.args.size() == 5 && SameWord(call.arg(2), "range")) {
+    if (!IntegerArg(call, 3, &offset) || !IntegerArg(call, 4, &bytes)) return;
+    if (offset < 0 || bytes < 0) return call.Error("ERR RANGE needs an offset and a length from 0");
+  } else if (call.args.size() != 2) {
+    return call.SyntaxError();
+  }
+  Lease lease;
+  const Read read = ReadValue(call, key, &lease);
+  if (read == Read::kWaits || read == Read::kFailed) return;
+  if (!lease) return call.reply.Null();
+  const bool range = bytes >= 0;
+  call.reply.Map(range ? 6 : 5);
+  call.reply.Bulk("tokens");
+  call.reply.Integer(lease.tokens());
+  call.reply.Bulk("generation");
+  call.reply.Integer(static_cast<std::int64_t>(lease.generation()));
+  call.reply.Bulk("agent");
+  call.reply.Bulk(lease.agent());
+  call.reply.Bulk("meta");
+  call.reply.Bulk(lease.meta());
+  if (range) {
+    call.reply.Bulk("bytes");
+    call.reply.Integer(static_cast<std::int64_t>(lease.size()));
+  }
+  call.reply.Bulk("value");
+  if (!range) return ReplyValue(call, std::move(lease));
+  const auto from = std::min<std::size_t>(static_cast<std::size_t>(offset), lease.size());
+  call.reply.Bulk(lease.text().substr(from, static_cast<std::size_t>(bytes)));
+}
+
+void SpillMatch(Call& call) {
+  const std::vector<std::string> keys = KeysFrom(call, 1);
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  call.reply.Integer(static_cast<std::int64_t>(call.state.cache().Match(views)));
+}
+
+void SpillTouch(Call& call) {
+  Hint hint = Hint::kNone;
+  if (call.args.size() == 4 && (!SameWord(call.arg(2), "hint") || !ReadHint(call.arg(3), &hint))) {
+    return call.Error("ERR what follows the key must be HINT again, done or none");
+  }
+  if (call.args.size() != 2 && call.args.size() != 4) return call.SyntaxError();
+  std::string buffer;
+  const std::string_view key = KeyArg(call, 1, &buffer);
+  if (!key.empty()) call.reply.Integer(call.state.cache().Touch(key, hint) ? 1 : 0);
+}
+
+void SpillPrefetch(Call& call) {
+  const std::vector<std::string> keys = KeysFrom(call, 1);
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  call.reply.Integer(
+      static_cast<std::int64_t>(call.state.cache().Prefetch(views.data(), views.size())));
+}
+
+void SpillExplain(Call& call) {
+  std::string buffer;
+  const std::string_view key = KeyArg(call, 1, &buffer);
+  if (!key.empty()) call.reply.Verbatim(call.state.cache().Explain(key));
+}
+
+void SpillStats(Call& call) {
+  const Stats stats = call.state.cache().stats();
+  const State::Counters& c = call.state.counters;
+  const std::pair<std::string_view, std::uint64_t> numbers[] = {
+      {"entries", stats.entries},
+      {"tokens", static_cast<std::uint64_t>(stats.tokens)},
+      {"leases", stats.leases},
+      {"hits", stats.hits},
+      {"misses", stats.misses},
+      {"sets", stats.sets},
+      {"refused_blocked", stats.refused_blocked},
+      {"refused_budget", stats.refused_budget},
+      {"dropped_writes", c.dropped_writes.load()},
+      {"device_bytes", stats.device.bytes},
+      {"device_capacity", stats.device.capacity},
+      {"host_bytes", stats.host.bytes},
+      {"disk_bytes", stats.disk.bytes},
+      {"bytes_down", stats.moves.bytes_down},
+      {"bytes_up", stats.moves.bytes_up},
+      {"corrupt", stats.moves.corrupt},
+      {"index_bytes", stats.index_bytes},
+      {"clients", call.state.connected.load()}};
+  call.reply.Map(std::size(numbers));
+  for (const auto& [name, number] : numbers) {
+    call.reply.Bulk(name);
+    call.reply.Integer(static_cast<std::int64_t>(number));
+  }
+}
+
+void SpillMode(Call& call) {
+  Cache& cache = call.state.cache();
+  const std::optional<double> pressure = cache.pressure();
+  call.reply.Map(4);
+  call.reply.Bulk("mode");
+  call.reply.Bulk(Name(cache.mode()));
+  call.reply.Bulk("level");
+  call.reply.Bulk(Name(cache.level()));
+  call.reply.Bulk("pressure");
+  pressure ? call.reply.Double(*pressure) : call.reply.Null();
+  call.reply.Bulk("blocked");
+  call.reply.Boolean(cache.is_blocked());
+}
+
+// At once, as far as that goes: who runs commands waits for nothing.
+void SpillReclaim(Call& call) {
+  const Result<Bytes> bytes = ParseBytes(call.arg(1));
+  if (!bytes) return call.Error(fmt::format("ERR {}", bytes.error().message));
+  const Reclaimed reclaimed = call.state.cache().Reclaim(*bytes, Duration::zero());
+  call.reply.Map(2);
+  call.reply.Bulk("freed");
+  call.reply.Integer(static_cast<std::int64_t>(reclaimed.freed));
+  call.reply.Bulk("why_not_more");
+  call.reply.Bulk(reclaimed.why_not_more);
+}
+
+// One sample by hand, for trials: acts once; the source's next one counts again.
+void SpillPressure(Call& call) {
+  double pressure = 0;
+  const std::string_view text = call.arg(1);
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), pressure);
+  if (error != std::errc() || stop != text.data() + text.size() || !(pressure >= 0) ||
+      pressure > 1) {
+    return call.Error(fmt::format("ERR '{}' is no pressure; it must be from 0 to 1", text));
+  }
+  const Applied applied = call.state.cache().Apply(pressure);
+  call.reply.Map(2);
+  call.reply.Bulk("level");
+  call.reply.Bulk(Name(applied.level));
+  call.reply.Bulk("left");
+  call.reply.Integer(static_cast<std::int64_t>(applied.left.size()));
+}
+
+// --- a value in pieces, for those larger than one argument may be ---
+
+void SpillBegin(Call& call) {
+  SpillOptions options;
+  std::int64_t bytes = 0;
+  if (!IntegerArg(call, 2, &bytes)) return;
+  if (bytes < 0) return call.Error("ERR a value can't have less than 0 bytes");
+  if (!ReadSpillOptions(call, 3, &options)) return;
+  std::string buffer;
+  const std::string_view key = KeyArg(call, 1, &buffer);
+  if (key.empty()) return;
+  Session& session = call.session;
+  session.upload.reset();
+  Session::Upload upload;
+  upload.key = key;
+  const Direct::Wrote wrote = call.state.direct().Reserve(key, static_cast<Bytes>(bytes),
+                                                          options.set, &upload.room);
+  if (wrote.soon && !session.no_more_waiting) {
+    session.room_is_coming = call.waits = true;
+    return;
+  }
+  if (!upload.room) return AnswerStored(call, Stored::kRefused);
+  session.upload = std::move(upload);
+  call.reply.Ok();
+}
+
+void SpillAppend(Call& call) {
+  Session& session = call.session;
+  if (!session.upload) return call.Error("ERR SPILL.APPEND without SPILL.BEGIN");
+  Session::Upload& upload = *session.upload;
+  if (session.apart_at == 1) {  // It went straight to where it belongs.
+    upload.filled += session.apart_bytes;
+    return call.reply.Integer(static_cast<std::int64_t>(upload.filled));
+  }
+  const std::string_view piece = call.arg(1);
+  if (piece.size() > upload.room.size() - upload.filled) {
+    return call.Error(fmt::format("ERR {} bytes more do not fit: {} of {} are there", piece.size(),
+                                  upload.filled, upload.room.size()));
+  }
+  std::memcpy(upload.room.data() + upload.filled, piece.data(), piece.size());
+  upload.filled += piece.size();
+  call.reply.Integer(static_cast<std::int64_t>(upload.filled));
+}
+
+void SpillCommit(Call& call) {
+  Session& session = call.session;
+  if (!session.upload) return call.Error("ERR SPILL.COMMIT without SPILL.BEGIN");
+  Session::Upload& upload = *session.upload;
+  if (upload.filled != upload.room.size()) {
+    return call.Error(fmt::format("ERR only {} of {} bytes are there", upload.filled,
+                                  upload.room.size()));
+  }
+  const Direct::Wrote wrote = call.state.direct().Commit(&upload.room);
+  if (wrote.status && wrote.was_new) call.state.CountNew(DbKeyOf(upload.key).db);
+  session.upload.reset();
+  AnswerStored(call, wrote.status ? Stored::kYes : Stored::kRefused);
+}
+
+}  // namespace spillway::server

@@ -1,0 +1,165 @@
+// spillwayd: the cache as a service of its own, for programs that speak Redis.
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/run_dir.h"
+#include "base/small_file.h"
+#include "server/notify.h"
+#include "server/server.h"
+#include "server/settings.h"
+#include "server/state.h"
+#include "spillway/version.h"
+
+namespace spillway::server {
+namespace {
+
+constexpr std::size_t kConfigBytesMax = 1 << 20;
+
+struct Flags {
+  std::string config;
+  std::string dir;
+  std::string socket;
+  std::string for_time;
+  std::uint64_t port = 0;
+  bool has_port = false;
+  bool has_socket = false;
+};
+
+int Say(const Error& error) {
+  fmt::print(stderr, "spillwayd: {}\n", error.message);
+  return error.code == Code::kInvalidArgument ? 2 : 1;
+}
+
+Result<Config> ReadConfig(const Flags& flags) {
+  Config config = DefaultConfig();
+  if (!flags.config.empty()) {
+    const Result<std::optional<std::string>> text = ReadSmallFile(flags.config, kConfigBytesMax);
+    if (!text) return text.error();
+    if (!*text) {
+      return Error{Code::kInvalidArgument, fmt::format("{}: there is no such file", flags.config)};
+    }
+    Result<Config> read = LoadConfig(**text, flags.config, config);
+    if (!read) return read.error();
+    config = std::move(*read);
+  }
+  if (flags.has_port) config.server.port = flags.port;
+  if (!flags.dir.empty()) config.cache.disk_dir = flags.dir;
+  if (flags.has_socket) config.server.socket = flags.socket;
+  return config;
+}
+
+// <dir>/spillway.sock, else the run directory with the port in its name.
+std::string DefaultSocket(const Config& config) {
+  if (!config.cache.disk_dir.empty()) return config.cache.disk_dir + "/spillway.sock";
+  const Result<std::string> dir = RunDir();
+  return dir ? fmt::format("{}/spillway-{}.sock", *dir, config.server.port) : std::string();
+}
+
+void Reload(State* state, const Flags& flags) {
+  if (flags.config.empty()) {
+    LogInfo("SIGHUP: there is no file to read again");
+    return;
+  }
+  NotifyManager("RELOADING=1");
+  const Result<Config> config = ReadConfig(flags);
+  if (!config) {
+    LogWarning("SIGHUP: nothing was changed: {}", config.error().message);
+  } else {
+    const std::lock_guard lock(state->commands);
+    for (const SettingRow& row : SettingRows()) {
+      if (row.live) static_cast<void>(row.read(row.print(config->server), &state->settings));
+    }
+    LogInfo("SIGHUP: {} was read again", flags.config);
+  }
+  NotifyManager("READY=1");
+}
+
+int Serve(Config config, const Flags& flags, Duration for_time) {
+  const auto events = std::make_shared<State::Events>();
+  config.cache.on_event = [events](const Event& event) { events->Hear(event); };
+  Result<std::unique_ptr<Cache>> cache = Cache::Open(config.cache);
+  if (!cache) return Say(cache.error());
+  if (!flags.has_socket && config.server.socket.empty()) {
+    config.server.socket = DefaultSocket(config);
+  }
+  State state(config, cache->get(), events);
+  state.config_file = flags.config;
+  Result<std::unique_ptr<Server>> server = Server::Open(&state);
+  if (!server) return Say(server.error());
+  if (const Status started = (*cache)->Start(); !started) return Say(started.error());
+
+  boost::asio::signal_set stop((*server)->io(), SIGTERM, SIGINT);
+  stop.async_wait([&](const boost::system::error_code& error, int) {
+    if (!error) (*server)->Stop();
+  });
+  boost::asio::signal_set hang_up((*server)->io(), SIGHUP);
+  std::function<void()> listen = [&] {
+    hang_up.async_wait([&](const boost::system::error_code& error, int) {
+      if (error) return;
+      Reload(&state, flags);
+      listen();
+    });
+  };
+  listen();
+  boost::asio::steady_timer end((*server)->io());
+  if (for_time > Duration::zero()) {
+    end.expires_after(for_time);
+    end.async_wait([&](const boost::system::error_code& error) {
+      if (!error) (*server)->Stop();
+    });
+  }
+  LogInfo("spillwayd {}: serves Redis on {}{}{}", SPILLWAY_VERSION,
+          state.settings.port != 0 ? fmt::format("{}:{}", state.settings.bind, (*server)->port())
+                                   : std::string(),
+          state.settings.port != 0 && !state.settings.socket.empty() ? " and " : "",
+          state.settings.socket);
+  NotifyManager("READY=1");
+  (*server)->Run();
+  NotifyManager("STOPPING=1");
+  server->reset();
+  const Status closed = Cache::Close(std::move(*cache));
+  if (!closed) return Say(closed.error());
+  LogInfo("spillwayd: closed");
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("spillwayd: contexts for every program that speaks Redis");
+  Flags flags;
+  app.add_option("--config", flags.config, "TOML file with settings");
+  app.add_option("--dir", flags.dir, "Folder of the disk tier");
+  CLI::Option* const port = app.add_option("--port", flags.port, "TCP port; 0: none");
+  CLI::Option* const socket =
+      app.add_option("--socket", flags.socket, "Path of the Unix socket; empty: none");
+  app.add_option("--for", flags.for_time, "Ends by itself after this long, as in 20s");
+  app.set_version_flag("--version", SPILLWAY_VERSION);
+  CLI11_PARSE(app, argc, argv);
+  flags.has_port = port->count() > 0;
+  flags.has_socket = socket->count() > 0;
+  Duration for_time{};
+  if (!flags.for_time.empty()) {
+    const Result<Duration> time = ParseDuration(flags.for_time);
+    if (!time) return Say(time.error());
+    for_time = *time;
+  }
+  Result<Config> config = ReadConfig(flags);
+  if (!config) return Say(config.error());
+  if (config->server.port != 0 || flags.has_socket || !config->server.socket.empty()) {
+    if (const Status ok = CheckSettings(config->server); !ok) return Say(ok.error());
+  }
+  return Serve(std::move(*config), flags, for_time);
+}
+
+}  // namespace
+}  // namespace spillway::server
+
+int main(int argc, char** argv) { return spillway::server::Main(argc, argv); }

@@ -1,0 +1,239 @@
+#include "server/server.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <fmt/format.h>
+
+#include "base/log.h"
+
+namespace spillway::server {
+
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr auto kTick = std::chrono::milliseconds(100);
+constexpr int kTicksPerLook = 10;
+
+std::size_t LoopsFor(const Settings& settings) {
+  if (settings.io_threads > 0) return settings.io_threads;
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return std::clamp<std::size_t>(cores / 2, 1, 8);
+}
+
+Error Unavailable(std::string message) { return {Code::kUnavailable, std::move(message)}; }
+
+std::string Text(const asio::ip::tcp::endpoint& endpoint) {
+  const asio::ip::address address = endpoint.address();
+  return address.is_v6() ? fmt::format("[{}]:{}", address.to_string(), endpoint.port())
+                         : fmt::format("{}:{}", address.to_string(), endpoint.port());
+}
+
+}  // namespace
+
+Server::Server(State* state) : state_(state), settler_(&state->cache()) {
+  const std::size_t count = LoopsFor(state->settings);
+  state->settings.io_threads = count;
+  for (std::size_t i = 0; i < count; ++i) loops_.push_back(std::make_unique<Loop>());
+  pause_ = std::make_unique<asio::steady_timer>(loops_.front()->io);
+}
+
+Server::~Server() {
+  if (!socket_path_.empty()) unlink(socket_path_.c_str());
+}
+
+Result<std::unique_ptr<Server>> Server::Open(State* state) {
+  std::unique_ptr<Server> server(new Server(state));
+  if (state->settings.port != 0) {
+    if (Status ok = server->ListenTcp(); !ok) return ok.error();
+  }
+  if (!state->settings.socket.empty()) {
+    if (Status ok = server->ListenUnix(); !ok) return ok.error();
+  }
+  return server;
+}
+
+Status Server::ListenTcp() {
+  const Settings& settings = state_->settings;
+  boost::system::error_code error;
+  const std::string name = settings.bind == "localhost" ? "127.0.0.1" : settings.bind;
+  const asio::ip::address address = asio::ip::make_address(name, error);
+  if (error) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("server.bind: '{}' is no address; as in 127.0.0.1", settings.bind)};
+  }
+  const Tcp::endpoint endpoint(address, static_cast<std::uint16_t>(settings.port));
+  tcp_ = std::make_unique<Tcp::acceptor>(io());
+  tcp_->open(endpoint.protocol(), error);
+  if (!error) tcp_->set_option(Tcp::acceptor::reuse_address(true), error);
+  if (!error) tcp_->bind(endpoint, error);
+  if (!error) tcp_->listen(1024, error);
+  if (error == asio::error::address_in_use) {
+    return Unavailable(fmt::format(
+        "{}: another process listens there, another spillwayd perhaps; choose another port "
+        "(--port, server.port)",
+        Text(endpoint)));
+  }
+  if (error) return Unavailable(fmt::format("{}: {}", Text(endpoint), error.message()));
+  port_ = tcp_->local_endpoint().port();
+  return {};
+}
+
+Status Server::ListenUnix() {
+  const std::string& path = state_->settings.socket;
+  if (path.size() >= sizeof(sockaddr_un{}.sun_path)) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("server.socket: {} is too long a path for a socket", path)};
+  }
+  struct stat about {};
+  if (lstat(path.c_str(), &about) == 0) {
+    if (!S_ISSOCK(about.st_mode)) {
+      return Unavailable(fmt::format("server.socket: {} is there, and is no socket", path));
+    }
+    Local::socket trial(io());
+    boost::system::error_code error;
+    trial.connect(Local::endpoint(path), error);
+    if (!error) {
+      return Unavailable(fmt::format(
+          "server.socket: another process listens on {}; choose another path (--socket)", path));
+    }
+    unlink(path.c_str());  // Its process is dead.
+  }
+  boost::system::error_code error;
+  unix_ = std::make_unique<Local::acceptor>(io());
+  unix_->open(Local(), error);
+  const mode_t before = umask(0177);  // 0600 from the first moment.
+  if (!error) unix_->bind(Local::endpoint(path), error);
+  umask(before);
+  if (!error) unix_->listen(1024, error);
+  if (error) return Unavailable(fmt::format("server.socket: {}: {}", path, error.message()));
+  socket_path_ = path;
+  return {};
+}
+
+template <typename Acceptor>
+void Server::Accept(Acceptor* acceptor) {
+  Loop* const loop = loops_[next_++ % loops_.size()].get();
+  using Socket = typename Acceptor::protocol_type::socket;
+  // With an executor of any kind, as connections have it.
+  auto socket = std::make_shared<Socket>(loop->io);
+  Socket& into = *socket;
+  acceptor->async_accept(into, [this, acceptor, loop,
+                                socket](const boost::system::error_code& error) {
+    if (stopping_.load() || error == asio::error::operation_aborted) return;
+    if (error) {
+      // Out of descriptors, most likely: they come back.
+      pause_->expires_after(kTick);
+      pause_->async_wait([this, acceptor](const boost::system::error_code& stopped) {
+        if (!stopped) Accept(acceptor);
+      });
+      return;
+    }
+    std::string address = fmt::format("{}:0", socket_path_);
+    std::string local = address;
+    if constexpr (std::is_same_v<Acceptor, Tcp::acceptor>) {
+      boost::system::error_code ignored;
+      socket->set_option(Tcp::no_delay(true), ignored);
+      address = Text(socket->remote_endpoint(ignored));
+      local = Text(socket->local_endpoint(ignored));
+    }
+    Take(loop, std::move(*socket), std::move(address), std::move(local));
+    Accept(acceptor);
+  });
+}
+
+template <typename Socket>
+void Server::Take(Loop* loop, Socket socket, std::string address, std::string local_address) {
+  std::uint64_t most = 0;
+  {
+    const std::lock_guard lock(state_->commands);
+    most = state_->settings.clients_max;
+  }
+  if (state_->connected.load(std::memory_order_relaxed) >= most) {
+    constexpr std::string_view kFull = "-ERR max number of clients reached\r\n";
+    static_cast<void>(send(socket.native_handle(), kFull.data(), kFull.size(),
+                           MSG_DONTWAIT | MSG_NOSIGNAL));
+    state_->counters.refused_connections.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  boost::system::error_code ignored;
+  socket.native_non_blocking(true, ignored);
+  state_->connected.fetch_add(1, std::memory_order_relaxed);
+  state_->counters.connections.fetch_add(1, std::memory_order_relaxed);
+  auto connection =
+      std::make_shared<Connection>(state_, &settler_, loop, Connection::Socket(std::move(socket)),
+                                   std::move(address), std::move(local_address));
+  asio::post(loop->io, [loop, connection] {
+    loop->connections.insert(connection);
+    connection->Start();
+  });
+}
+
+void Server::Tick(Loop* loop, int count) {
+  loop->tick.expires_after(kTick);
+  loop->tick.async_wait([this, loop, count](const boost::system::error_code& error) {
+    if (error || stopping_.load()) return;
+    const TimePoint now = state_->direct().Now();
+    {
+      const std::lock_guard lock(state_->commands);
+      state_->ErasePairs();
+    }
+    if (count % kTicksPerLook == 0 || state_->any_kill.exchange(false)) {
+      const auto all = loop->connections;  // Looking may close them.
+      for (const auto& connection : all) connection->Look(now);
+    }
+    if (loop == loops_.front().get() && !counted_ && count % kTicksPerLook == 0 &&
+        !state_->cache().stats().loading) {
+      const std::lock_guard lock(state_->commands);
+      state_->CountAll();
+      counted_ = true;
+    }
+    Tick(loop, count + 1);
+  });
+}
+
+void Server::Run() {
+  if (tcp_) Accept(tcp_.get());
+  if (unix_) Accept(unix_.get());
+  std::vector<std::thread> threads;
+  for (const auto& loop : loops_) Tick(loop.get(), 0);
+  const auto serve = [](Loop* loop) {
+    const auto guard = asio::make_work_guard(loop->io);
+    loop->io.run();
+  };
+  for (std::size_t i = 1; i < loops_.size(); ++i) {
+    threads.emplace_back(serve, loops_[i].get());
+  }
+  serve(loops_.front().get());
+  for (std::thread& thread : threads) thread.join();
+}
+
+void Server::Stop() {
+  if (stopping_.exchange(true)) return;
+  for (const auto& loop : loops_) {
+    asio::post(loop->io, [this, raw = loop.get()] {
+      if (raw == loops_.front().get()) {
+        boost::system::error_code ignored;
+        if (tcp_) tcp_->close(ignored);
+        if (unix_) unix_->close(ignored);
+        pause_->cancel();
+      }
+      raw->tick.cancel();
+      const auto all = raw->connections;
+      for (const auto& connection : all) connection->Close();
+      raw->io.stop();
+    });
+  }
+}
+
+}  // namespace spillway::server

@@ -1,0 +1,180 @@
+#include "server/settings.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "base/parse.h"
+#include "base/printable.h"
+
+namespace spillway::server {
+
+namespace {
+
+Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
+
+template <typename Number>
+Status ReadNumber(std::string_view text, Number* number) {
+  const char* const end = text.data() + text.size();
+  Number read{};
+  const auto [stop, error] = std::from_chars(text.data(), end, read);
+  if (error != std::errc() || stop != end) {
+    return Bad(fmt::format("'{}' is not a whole number", Printable(text)));
+  }
+  *number = read;
+  return {};
+}
+
+Status ReadSize(std::string_view text, Bytes* bytes) {
+  const Result<Bytes> read = ParseBytes(text);
+  if (!read) return read.error();
+  *bytes = *read;
+  return {};
+}
+
+Status ReadTime(std::string_view text, Duration* time) {
+  std::int64_t seconds = 0;  // As Redis writes it.
+  if (ReadNumber(text, &seconds)) {
+    if (seconds < 0 || seconds > 1'000'000'000) return Bad("it must be 0 to 1000000000 seconds");
+    *time = std::chrono::seconds(seconds);
+    return {};
+  }
+  const Result<Duration> read = ParseDuration(text);
+  if (!read) return read.error();
+  *time = *read;
+  return {};
+}
+
+std::string PrintTime(Duration time) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+  return ms % 1000 == 0 ? fmt::to_string(ms / 1000) : fmt::format("{}ms", ms);
+}
+
+Status ReadFlag(std::string_view text, bool* flag) {
+  if (text != "true" && text != "false" && text != "yes" && text != "no") {
+    return Bad(fmt::format("'{}' is not true or false", Printable(text)));
+  }
+  *flag = text == "true" || text == "yes";
+  return {};
+}
+
+Status ReadOnBlocked(std::string_view text, OnBlocked* on_blocked) {
+  for (const OnBlocked one : {OnBlocked::kAuto, OnBlocked::kError, OnBlocked::kDrop}) {
+    if (Name(one) != text) continue;
+    *on_blocked = one;
+    return {};
+  }
+  return Bad(fmt::format("'{}' is not auto, error or drop", Printable(text)));
+}
+
+constexpr std::array kRows = {
+    SettingRow{"bind", "bind", "an address", false, false,
+               "Address to listen on. Anything but loopback needs a password.",
+               [](std::string_view text, Settings* s) -> Status {
+                 s->bind = text;
+                 return {};
+               },
+               [](const Settings& s) { return s.bind; }},
+    SettingRow{"port", "port", "a port", false, false, "TCP port; 0: none.",
+               [](std::string_view text, Settings* s) { return ReadNumber(text, &s->port); },
+               [](const Settings& s) { return fmt::to_string(s.port); }},
+    SettingRow{"socket", "unixsocket", "a path", false, false,
+               "Unix socket, mode 0600; empty: none.",
+               [](std::string_view text, Settings* s) -> Status {
+                 s->socket = text;
+                 return {};
+               },
+               [](const Settings& s) { return s.socket; }},
+    SettingRow{"password", "requirepass", "a password", true, true,
+               "What AUTH must say; empty: nothing is asked for. Better kept in a file: "
+               "`password_file`.",
+               [](std::string_view text, Settings* s) -> Status {
+                 s->password = text;
+                 return {};
+               },
+               [](const Settings& s) { return s.password; }},
+    SettingRow{"open_to_all", "", "true or false", false, false,
+               "Listens beyond loopback though there is no password.",
+               [](std::string_view text, Settings* s) { return ReadFlag(text, &s->open_to_all); },
+               [](const Settings& s) { return std::string(s.open_to_all ? "true" : "false"); }},
+    SettingRow{"clients_max", "maxclients", "a count", true, false, "Most clients at once.",
+               [](std::string_view text, Settings* s) { return ReadNumber(text, &s->clients_max); },
+               [](const Settings& s) { return fmt::to_string(s.clients_max); }},
+    SettingRow{"bulk_max", "proto-max-bulk-len", "a size", true, false,
+               "Largest argument; of a value, too.",
+               [](std::string_view text, Settings* s) { return ReadSize(text, &s->bulk_max); },
+               [](const Settings& s) { return fmt::to_string(s.bulk_max); }},
+    SettingRow{"output_max", "client-output-buffer-limit", "a size", true, false,
+               "Most bytes of replies that wait for one client; leased values are not counted. "
+               "Beyond it the client is closed.",
+               [](std::string_view text, Settings* s) { return ReadSize(text, &s->output_max); },
+               [](const Settings& s) { return fmt::to_string(s.output_max); }},
+    SettingRow{"input_max", "client-query-buffer-limit", "a size", true, false,
+               "Most bytes that an unfinished request may hold, beside a value that goes straight "
+               "into the cache. Beyond it the client is closed.",
+               [](std::string_view text, Settings* s) { return ReadSize(text, &s->input_max); },
+               [](const Settings& s) { return fmt::to_string(s.input_max); }},
+    SettingRow{"idle_max", "timeout", "a duration", true, false,
+               "A client that says nothing for so long is closed; 0: never.",
+               [](std::string_view text, Settings* s) { return ReadTime(text, &s->idle_max); },
+               [](const Settings& s) { return PrintTime(s.idle_max); }},
+    SettingRow{"stall_max", "", "a duration", true, false,
+               "A client that leaves a request half sent, or replies unread, for so long without a "
+               "byte of progress is closed.",
+               [](std::string_view text, Settings* s) { return ReadTime(text, &s->stall_max); },
+               [](const Settings& s) { return PrintTime(s.stall_max); }},
+    SettingRow{"io_threads", "io-threads", "a count", false, false,
+               "Threads that serve clients; 0: half of the cores, at most 8.",
+               [](std::string_view text, Settings* s) { return ReadNumber(text, &s->io_threads); },
+               [](const Settings& s) { return fmt::to_string(s.io_threads); }},
+    SettingRow{"on_blocked", "", "auto, error or drop", true, false,
+               "What a write gets that no tier may take: `error` is Redis's OOM; `drop` says OK, "
+               "and the key is erased; `auto` drops for keys of LMCache's shape on connections "
+               "that never sent HELLO, and is an error to all others.",
+               [](std::string_view text, Settings* s) { return ReadOnBlocked(text, &s->on_blocked); },
+               [](const Settings& s) { return std::string(Name(s.on_blocked)); }},
+    SettingRow{"slowlog_us", "slowlog-log-slower-than", "microseconds", true, false,
+               "Commands that take longer go to the slow log; negative: none.",
+               [](std::string_view text, Settings* s) { return ReadNumber(text, &s->slowlog_us); },
+               [](const Settings& s) { return fmt::to_string(s.slowlog_us); }},
+    SettingRow{"slowlog_max", "slowlog-max-len", "a count", true, false,
+               "Most commands kept in the slow log.",
+               [](std::string_view text, Settings* s) { return ReadNumber(text, &s->slowlog_max); },
+               [](const Settings& s) { return fmt::to_string(s.slowlog_max); }},
+};
+
+bool SameAnyCase(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](char x, char y) {
+    return std::tolower(static_cast<unsigned char>(x)) ==
+           std::tolower(static_cast<unsigned char>(y));
+  });
+}
+
+}  // namespace
+
+std::string_view Name(OnBlocked on_blocked) {
+  switch (on_blocked) {
+    case OnBlocked::kError:
+      return "error";
+    case OnBlocked::kDrop:
+      return "drop";
+    case OnBlocked::kAuto:
+      break;
+  }
+  return "auto";
+}
+
+std::span<const SettingRow> SettingRows() { return kRows; }
+
+const SettingRow* FindRow(std::string_view name) {
+  for (const SettingRow& row : kRows) {
+    if (SameAnyCase(name, row.name)) return &row;
+    if (!row.redis.empty() && SameAnyCase(name, row.redis)) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace spillway::server
