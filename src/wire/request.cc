@@ -28,6 +28,7 @@ bool ReadInteger(std::string_view text, std::int64_t* number) {
 void RequestParser::Next() {
   at_ = looked_ = 0;
   left_ = 0;
+  declared_ = 0;
   bulk_ = -1;
   offered_ = inlined_ = false;
   if (args_.capacity() > kArgsKept) args_ = {};
@@ -127,7 +128,7 @@ RequestParser::Outcome RequestParser::ParseBulkHeader(std::string_view frame,
 
 RequestParser::Outcome RequestParser::ParseArray(std::string_view frame,
                                                  const RequestLimits& limits) {
-  if (left_ == 0) {
+  if (declared_ == 0) {
     const Outcome header = ParseArrayHeader(frame, limits);
     if (header != Outcome::kRequest) return header;
   }

@@ -84,7 +84,7 @@ class RequestParser {
   std::size_t looked_ = 0;   // No line ends before this.
   std::int64_t left_ = 0;    // Arguments still to come.
   std::int64_t bulk_ = -1;   // Bytes of the one being read; -1: its header is next.
-  std::size_t declared_ = 0;
+  std::size_t declared_ = 0;  // Arguments in all; 0: the frame's header is next.
   bool offered_ = false;
   bool inlined_ = false;
   std::vector<Range> args_;
