@@ -8,6 +8,7 @@ SEEDS ?= 2000
 EVENTS ?= 20000
 N ?= 1000
 GRAPHS ?= 100000
+COMMANDS ?= 1000000
 TRACES ?= ../shared/traces
 
 MAKEFLAGS += --no-print-directory
@@ -18,7 +19,7 @@ bootstrap = @tools/bootstrap.sh $(1)
 build     = @tools/build.sh $(1)
 check     = @python3 tools/check.py $(1)
 
-.PHONY: all run test bench lint san coverage sim kill-loop sweep graph-check replay-table ci-long install format clean help
+.PHONY: all run test bench lint san coverage sim kill-loop sweep graph-check resp-diff replay-table ci-long install format clean help
 .DEFAULT_GOAL := all
 
 all: ## Build the program and the libraries (the default)
@@ -70,6 +71,11 @@ graph-check: ## Random step graphs against a naive fixpoint: GRAPHS=100000
 	$(call bootstrap,test)
 	$(call build,release graph_check)
 	@build/release/tests/graph_check --graphs $(GRAPHS)
+
+resp-diff: ## The same random commands to Redis and to spillwayd: COMMANDS=1000000
+	$(call bootstrap,test)
+	$(call build,release resp_diff)
+	@build/release/tests/resp_diff --commands $(COMMANDS) --spillwayd build/release/bin/spillwayd
 
 replay-table: ## Every order on the traces in TRACES=DIR, beside the goals
 	$(call bootstrap,run)

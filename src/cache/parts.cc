@@ -225,7 +225,6 @@ Result<std::shared_ptr<Device>> OpenCard(const Options& options) {
   return std::shared_ptr<Device>(std::move(*device));
 }
 
-
 // Unix time less the cache's clock, so that times can go to disk.
 std::int64_t UnixOffset(const Options& options) {
   const std::shared_ptr<Clock> clock = options.clock ? options.clock : SystemClock();

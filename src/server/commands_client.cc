@@ -36,9 +36,7 @@ bool Printing(std::string_view text) {
 
 void ClientId(Call& call) { call.reply.Integer(static_cast<std::int64_t>(call.session.id)); }
 
-void ClientInfo(Call& call) {
-  call.reply.Verbatim(Describe(call.state, call.session) + "\n");
-}
+void ClientInfo(Call& call) { call.reply.Verbatim(Describe(call.state, call.session) + "\n"); }
 
 void ClientList(Call& call) {
   std::vector<std::uint64_t> wanted;
@@ -85,8 +83,8 @@ void ClientSetInfo(Call& call) {
     return call.Error(fmt::format("ERR Unrecognized option '{}'", call.arg(2)));
   }
   if (!Printing(call.arg(3))) {
-    return call.Error(fmt::format(
-        "ERR {} cannot contain spaces, newlines or special characters.", Lower(call.arg(2))));
+    return call.Error(fmt::format("ERR {} cannot contain spaces, newlines or special characters.",
+                                  Lower(call.arg(2))));
   }
   (name ? call.session.library : call.session.library_version) = call.arg(3).substr(0, 256);
   call.reply.Ok();

@@ -63,6 +63,9 @@ void Echo(Call& call) { call.reply.Bulk(call.arg(1)); }
 void Select(Call& call) {
   std::int64_t db = 0;
   if (!IntegerArg(call, 1, &db)) return;
+  if (db < std::numeric_limits<int>::min() || db > std::numeric_limits<int>::max()) {
+    return call.Error("ERR value is out of range, value must between -2147483648 and 2147483647");
+  }
   if (db < 0 || db >= kDatabases) return call.Error("ERR DB index is out of range");
   call.session.db = static_cast<int>(db);
   call.reply.Ok();

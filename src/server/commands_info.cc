@@ -132,10 +132,9 @@ Lines Spillway(State& state, const Stats& stats) {
   Lines lines = fmt::format(
       "mode:{}\r\nlevel:{}\r\nblocked:{}\r\nentries:{}\r\ntokens:{}\r\nleases:{}\r\n"
       "dropped_writes:{}\r\nrefused_writes:{}\r\npairs_erased:{}\r\nclosed_slow_clients:{}\r\n",
-      Name(state.cache().mode()), Name(state.cache().level()),
-      state.cache().is_blocked() ? 1 : 0, stats.entries, stats.tokens, stats.leases,
-      c.dropped_writes.load(), c.refused_writes.load(), c.pairs_erased.load(),
-      c.closed_slow.load());
+      Name(state.cache().mode()), Name(state.cache().level()), state.cache().is_blocked() ? 1 : 0,
+      stats.entries, stats.tokens, stats.leases, c.dropped_writes.load(), c.refused_writes.load(),
+      c.pairs_erased.load(), c.closed_slow.load());
   for (const TierStats* tier : {&stats.device, &stats.host, &stats.disk}) {
     if (tier->name.empty()) continue;
     lines += fmt::format("tier_{}:capacity={},bytes={},entries={},level={},pressure={}\r\n",
@@ -152,17 +151,15 @@ void Info(Call& call) {
     std::string_view name;
     bool by_default;
   };
-  constexpr Section kSections[] = {{"Server", true},       {"Clients", true},
-                                   {"Memory", true},       {"Persistence", true},
-                                   {"Stats", true},        {"Replication", true},
-                                   {"CPU", true},          {"Commandstats", false},
-                                   {"Cluster", true},      {"Keyspace", true},
-                                   {"Spillway", true}};
+  constexpr Section kSections[] = {
+      {"Server", true},  {"Clients", true},     {"Memory", true},  {"Persistence", true},
+      {"Stats", true},   {"Replication", true}, {"CPU", true},     {"Commandstats", false},
+      {"Cluster", true}, {"Keyspace", true},    {"Spillway", true}};
   const auto wanted = [&](const Section& section) {
     if (call.args.size() == 1) return section.by_default;
     return std::ranges::any_of(call.args.subspan(1), [&](std::string_view name) {
-      return SameWord(name, section.name) || SameWord(name, "all") || SameWord(name, "everything") ||
-             (SameWord(name, "default") && section.by_default);
+      return SameWord(name, section.name) || SameWord(name, "all") ||
+             SameWord(name, "everything") || (SameWord(name, "default") && section.by_default);
     });
   };
   const Stats stats = call.state.cache().stats();

@@ -40,9 +40,9 @@ void EraseDb(State& state, int db) {
 }
 
 bool FlushMode(Call& call) {
-  const bool fits = call.args.size() == 1 ||
-                    (call.args.size() == 2 &&
-                     (SameWord(call.arg(1), "async") || SameWord(call.arg(1), "sync")));
+  const bool fits =
+      call.args.size() == 1 ||
+      (call.args.size() == 2 && (SameWord(call.arg(1), "async") || SameWord(call.arg(1), "sync")));
   if (!fits) call.SyntaxError();
   return fits;
 }
@@ -50,8 +50,8 @@ bool FlushMode(Call& call) {
 }  // namespace
 
 void Del(Call& call) {
-  call.reply.Integer(CountKeys(
-      call, [](Call& c, std::string_view key) { return c.state.direct().Erase(key); }));
+  call.reply.Integer(
+      CountKeys(call, [](Call& c, std::string_view key) { return c.state.direct().Erase(key); }));
 }
 
 void Exists(Call& call) {

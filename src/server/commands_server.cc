@@ -26,10 +26,9 @@ namespace {
 
 void ReplyFlags(Call& call, const Command& command) {
   constexpr std::pair<std::uint32_t, std::string_view> kNames[] = {
-      {kWrite, "write"},     {kReadOnly, "readonly"}, {kDenyOom, "denyoom"},
-      {kAdmin, "admin"},     {kNoScript, "noscript"}, {kLoading, "loading"},
-      {kStale, "stale"},     {kFast, "fast"},         {kNoAuth, "no_auth"},
-      {kNoMulti, "no_multi"}};
+      {kWrite, "write"},       {kReadOnly, "readonly"}, {kDenyOom, "denyoom"}, {kAdmin, "admin"},
+      {kNoScript, "noscript"}, {kLoading, "loading"},   {kStale, "stale"},     {kFast, "fast"},
+      {kNoAuth, "no_auth"},    {kNoMulti, "no_multi"}};
   std::vector<std::string_view> names;
   for (const auto& [flag, name] : kNames) {
     if ((command.flags & flag) != 0) names.push_back(name);
@@ -46,7 +45,7 @@ void ReplyInfo(Call& call, const Command& command, bool with_subcommands) {
   call.reply.Integer(command.first_key);
   call.reply.Integer(command.last_key);
   call.reply.Integer(command.key_step);
-  const std::string_view access = (command.flags & kWrite) != 0    ? "@write"
+  const std::string_view access = (command.flags & kWrite) != 0      ? "@write"
                                   : (command.flags & kReadOnly) != 0 ? "@read"
                                                                      : "@connection";
   call.reply.Set(1);
@@ -126,8 +125,11 @@ namespace {
 
 // What clients look for and nobody can change here.
 constexpr std::pair<std::string_view, std::string_view> kFixed[] = {
-    {"databases", "16"}, {"save", ""},           {"appendonly", "no"},
-    {"maxmemory", "0"},  {"maxmemory-policy", "noeviction"}};
+    {"databases", "16"},
+    {"save", ""},
+    {"appendonly", "no"},
+    {"maxmemory", "0"},
+    {"maxmemory-policy", "noeviction"}};
 
 }  // namespace
 
@@ -138,7 +140,8 @@ void ConfigGet(Call& call) {
     const bool wanted = std::ranges::any_of(call.args.subspan(2), [&](std::string_view pattern) {
       return wire::GlobMatchesAnyCase(pattern, name);
     });
-    const bool known = std::ranges::any_of(found, [&](const auto& one) { return one.first == name; });
+    const bool known =
+        std::ranges::any_of(found, [&](const auto& one) { return one.first == name; });
     if (wanted && !known) found.emplace_back(name, value);
   };
   for (const SettingRow& row : SettingRows()) {

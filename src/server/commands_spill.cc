@@ -62,8 +62,8 @@ bool ReadSpillOptions(Call& call, std::size_t from, SpillOptions* options) {
         return false;
       }
     } else {
-      call.Error(fmt::format(
-          "ERR '{}' is no option; known: TOKENS, AGENT, PARENT, META, TTL, HINT", Lower(word)));
+      call.Error(fmt::format("ERR '{}' is no option; known: TOKENS, AGENT, PARENT, META, TTL, HINT",
+                             Lower(word)));
       return false;
     }
   }
@@ -254,8 +254,8 @@ void SpillBegin(Call& call) {
   session.upload.reset();
   Session::Upload upload;
   upload.key = key;
-  const Direct::Wrote wrote = call.state.direct().Reserve(key, static_cast<Bytes>(bytes),
-                                                          options.set, &upload.room);
+  const Direct::Wrote wrote =
+      call.state.direct().Reserve(key, static_cast<Bytes>(bytes), options.set, &upload.room);
   if (wrote.soon && !session.no_more_waiting) {
     session.room_is_coming = call.waits = true;
     return;
@@ -288,8 +288,8 @@ void SpillCommit(Call& call) {
   if (!session.upload) return call.Error("ERR SPILL.COMMIT without SPILL.BEGIN");
   Session::Upload& upload = *session.upload;
   if (upload.filled != upload.room.size()) {
-    return call.Error(fmt::format("ERR only {} of {} bytes are there", upload.filled,
-                                  upload.room.size()));
+    return call.Error(
+        fmt::format("ERR only {} of {} bytes are there", upload.filled, upload.room.size()));
   }
   const Direct::Wrote wrote = call.state.direct().Commit(&upload.room);
   if (wrote.status && wrote.was_new) call.state.CountNew(DbKeyOf(upload.key).db);

@@ -128,8 +128,7 @@ void Set(Call& call) {
   Extras extras;
   if (call.args.size() > 3 && !ReadExtras(call, 3, true, &extras)) return;
   std::int64_t unix_ms = 0;
-  if (!extras.expire.empty() &&
-      !ExpireOption(call, extras.expire, extras.expire_text, &unix_ms)) {
+  if (!extras.expire.empty() && !ExpireOption(call, extras.expire, extras.expire_text, &unix_ms)) {
     return;
   }
   std::string buffer;
@@ -216,8 +215,7 @@ void GetEx(Call& call) {
     return;
   }
   std::int64_t unix_ms = 0;
-  if (!extras.expire.empty() &&
-      !ExpireOption(call, extras.expire, extras.expire_text, &unix_ms)) {
+  if (!extras.expire.empty() && !ExpireOption(call, extras.expire, extras.expire_text, &unix_ms)) {
     return;
   }
   // A small value is copied first, so that nobody holds it while it is changed.

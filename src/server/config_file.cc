@@ -104,8 +104,8 @@ Result<Config> LoadConfig(const std::string& toml_text, std::string_view file, c
 }
 
 Status CheckSettings(const Settings& settings) {
-  const bool loopback = settings.bind == "127.0.0.1" || settings.bind == "::1" ||
-                        settings.bind == "localhost";
+  const bool loopback =
+      settings.bind == "127.0.0.1" || settings.bind == "::1" || settings.bind == "localhost";
   if (settings.port > 65535) {
     return Bad(fmt::format("server.port: {} is no port; it must be 0 to 65535", settings.port));
   }
@@ -135,11 +135,11 @@ std::string DaemonSettingsPage() {
       "| name | Redis calls it | is | default | live | meaning |\n|---|---|---|---|---|---|\n";
   const Settings defaults;
   for (const SettingRow& row : SettingRows()) {
-    page += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", row.name,
-                        row.redis.empty() ? "-" : fmt::format("`{}`", row.redis), row.kind,
-                        row.print(defaults).empty() ? "empty"
-                                                    : fmt::format("`{}`", row.print(defaults)),
-                        row.live ? "yes" : "no", row.meaning);
+    page += fmt::format(
+        "| `{}` | {} | {} | {} | {} | {} |\n", row.name,
+        row.redis.empty() ? "-" : fmt::format("`{}`", row.redis), row.kind,
+        row.print(defaults).empty() ? "empty" : fmt::format("`{}`", row.print(defaults)),
+        row.live ? "yes" : "no", row.meaning);
   }
   page +=
       "| `password_file` | - | a path | empty | yes | File whose first line is the password; "

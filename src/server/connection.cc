@@ -48,11 +48,7 @@ std::size_t ValueWord(std::string_view command) {
 
 Connection::Connection(State* state, Settler* settler, Loop* loop, Socket socket,
                        std::string address, std::string local_address)
-    : state_(state),
-      settler_(settler),
-      loop_(loop),
-      socket_(std::move(socket)),
-      timer_(loop->io) {
+    : state_(state), settler_(settler), loop_(loop), socket_(std::move(socket)), timer_(loop->io) {
   session_.id = state->next_client();
   session_.fd = socket_.native_handle();
   session_.address = std::move(address);
@@ -278,6 +274,7 @@ Connection::Stop Connection::RunOne(std::string_view frame) {
   // Somebody speaks HTTP to us, maybe through a browser: not a word to that.
   if (args[0] == "POST" || SameWord(args[0], "host:")) {
     LogWarning("client {}: possible cross-protocol attack: closed", session_.address);
+    session_.out.Clear();
     session_.close_after_replies = true;
     return Stop::kClosing;
   }
@@ -365,8 +362,8 @@ void Connection::PlaceLarge(std::string_view key, Bytes bytes) {
     return;
   }
   std::string buffer;
-  const Direct::Wrote wrote = state_->direct().Reserve(CacheKey(session_.db, key, &buffer), bytes,
-                                                       {}, &session_.room);
+  const Direct::Wrote wrote =
+      state_->direct().Reserve(CacheKey(session_.db, key, &buffer), bytes, {}, &session_.room);
   session_.room_is_coming = wrote.soon && !session_.no_more_waiting;
   if (session_.room) {
     large_at_ = session_.room.data();
@@ -480,8 +477,7 @@ bool Connection::Flush() {
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = count;
-    const ssize_t sent =
-        sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t sent = sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       if (session_.out.held() > output_max_) {

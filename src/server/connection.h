@@ -81,7 +81,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer timer_;
   Session session_;
   wire::RequestParser parser_;
-  std::string in_;  // What was read and not understood yet.
+  std::string in_;      // What was read and not understood yet.
   bool whole_ = false;  // A request stands at the front of in_, and waits.
 
   // A large argument that is being received.

@@ -2,8 +2,8 @@
 // checks, and after.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cctype>
+#include <chrono>
 #include <optional>
 
 #include <fmt/format.h>
@@ -20,14 +20,19 @@ using std::chrono::steady_clock;
 constexpr std::size_t kNameShown = 128;
 constexpr std::size_t kQueuedBytesMax = 64 * kMiB;
 
+// As Redis shows a word in an error: up to a zero byte, and not all of it.
+std::string_view Cut(std::string_view word, std::size_t most) {
+  return word.substr(0, std::min(most, word.find('\0')));
+}
+
 // As much of the arguments as the error for an unknown command shows.
 std::string UnknownCommand(Args args) {
   std::string shown;
   for (std::size_t i = 1; i < args.size() && shown.size() < kNameShown; ++i) {
-    shown += fmt::format("'{}' ", args[i].substr(0, kNameShown - shown.size()));
+    shown += fmt::format("'{}' ", Cut(args[i], kNameShown - shown.size()));
   }
   return fmt::format("ERR unknown command '{}', with args beginning with: {}",
-                     args[0].substr(0, kNameShown), shown);
+                     Cut(args[0], kNameShown), shown);
 }
 
 std::string WrongArity(const Command& command) {
@@ -58,9 +63,9 @@ const Command* Meant(State& state, Session& session, Args args) {
     if (sub == nullptr && command->run == nullptr) {
       std::string name = Lower(command->name);
       std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
-      Reject(state, session, command,
-             fmt::format("ERR unknown subcommand '{}'. Try {} HELP.",
-                         args[1].substr(0, kNameShown), name));
+      Reject(
+          state, session, command,
+          fmt::format("ERR unknown subcommand '{}'. Try {} HELP.", Cut(args[1], kNameShown), name));
       return nullptr;
     }
     if (sub != nullptr) command = sub;
@@ -82,8 +87,8 @@ std::vector<std::string> WordsForLog(const Command& command, Args args) {
   for (std::size_t i = 0; i < args.size() && words.size() < kWordsMax; ++i) {
     const bool name = i < first;
     const auto at = static_cast<int>(i);
-    const int last = command.last_key < 0 ? static_cast<int>(args.size()) + command.last_key
-                                          : command.last_key;
+    const int last =
+        command.last_key < 0 ? static_cast<int>(args.size()) + command.last_key : command.last_key;
     const bool key = command.first_key > 0 && at >= command.first_key && at <= last &&
                      (at - command.first_key) % std::max(command.key_step, 1) == 0;
     if (name || (key && !secret)) {
@@ -129,7 +134,8 @@ void Queue(State& state, Session& session, Args args) {
 bool Run(State& state, Session& session, const Command& command, Args args) {
   const steady_clock::time_point began = steady_clock::now();  // real world: the slow log
   const Output::Mark mark = session.out.mark();
-  Call call{state, session, command, args, wire::ReplyWriter(&session.out.text(), session.protocol)};
+  Call call{state, session, command, args,
+            wire::ReplyWriter(&session.out.text(), session.protocol)};
   command.run(call);
   if (call.waits) {
     session.out.TakeBack(mark);

@@ -10,7 +10,8 @@ namespace {
 constexpr std::string_view kMetadata = "metadata";
 constexpr std::string_view kBytes = "kv_bytes";
 constexpr std::size_t kMetadataBytes = 7 * 4;
-constexpr std::int32_t kTwoLayersTokensHidden = 1;  // Its format KV_2LTD: [2, layers, tokens, hidden].
+constexpr std::int32_t kTwoLayersTokensHidden =
+    1;  // Its format KV_2LTD: [2, layers, tokens, hidden].
 constexpr Tokens kTokensOfOneChunkMax = 1'000'000;
 
 bool IsHex(std::string_view text) {

@@ -95,7 +95,7 @@ Status Server::ListenUnix() {
     return Error{Code::kInvalidArgument,
                  fmt::format("server.socket: {} is too long a path for a socket", path)};
   }
-  struct stat about {};
+  struct stat about{};
   if (lstat(path.c_str(), &about) == 0) {
     if (!S_ISSOCK(about.st_mode)) {
       return Unavailable(fmt::format("server.socket: {} is there, and is no socket", path));
@@ -128,28 +128,28 @@ void Server::Accept(Acceptor* acceptor) {
   // With an executor of any kind, as connections have it.
   auto socket = std::make_shared<Socket>(loop->io);
   Socket& into = *socket;
-  acceptor->async_accept(into, [this, acceptor, loop,
-                                socket](const boost::system::error_code& error) {
-    if (stopping_.load() || error == asio::error::operation_aborted) return;
-    if (error) {
-      // Out of descriptors, most likely: they come back.
-      pause_->expires_after(kTick);
-      pause_->async_wait([this, acceptor](const boost::system::error_code& stopped) {
-        if (!stopped) Accept(acceptor);
+  acceptor->async_accept(
+      into, [this, acceptor, loop, socket](const boost::system::error_code& error) {
+        if (stopping_.load() || error == asio::error::operation_aborted) return;
+        if (error) {
+          // Out of descriptors, most likely: they come back.
+          pause_->expires_after(kTick);
+          pause_->async_wait([this, acceptor](const boost::system::error_code& stopped) {
+            if (!stopped) Accept(acceptor);
+          });
+          return;
+        }
+        std::string address = fmt::format("{}:0", socket_path_);
+        std::string local = address;
+        if constexpr (std::is_same_v<Acceptor, Tcp::acceptor>) {
+          boost::system::error_code ignored;
+          socket->set_option(Tcp::no_delay(true), ignored);
+          address = Text(socket->remote_endpoint(ignored));
+          local = Text(socket->local_endpoint(ignored));
+        }
+        Take(loop, std::move(*socket), std::move(address), std::move(local));
+        Accept(acceptor);
       });
-      return;
-    }
-    std::string address = fmt::format("{}:0", socket_path_);
-    std::string local = address;
-    if constexpr (std::is_same_v<Acceptor, Tcp::acceptor>) {
-      boost::system::error_code ignored;
-      socket->set_option(Tcp::no_delay(true), ignored);
-      address = Text(socket->remote_endpoint(ignored));
-      local = Text(socket->local_endpoint(ignored));
-    }
-    Take(loop, std::move(*socket), std::move(address), std::move(local));
-    Accept(acceptor);
-  });
 }
 
 template <typename Socket>
@@ -161,8 +161,8 @@ void Server::Take(Loop* loop, Socket socket, std::string address, std::string lo
   }
   if (state_->connected.load(std::memory_order_relaxed) >= most) {
     constexpr std::string_view kFull = "-ERR max number of clients reached\r\n";
-    static_cast<void>(send(socket.native_handle(), kFull.data(), kFull.size(),
-                           MSG_DONTWAIT | MSG_NOSIGNAL));
+    static_cast<void>(
+        send(socket.native_handle(), kFull.data(), kFull.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
     state_->counters.refused_connections.fetch_add(1, std::memory_order_relaxed);
     return;
   }

@@ -64,9 +64,9 @@ struct Session {
 
   // --- a value that arrived apart, in the cache's memory ---
   Reservation room;
-  std::string aside;           // Or here, where there was no such room.
-  bool room_refused = false;   // No tier may take it: its bytes went nowhere.
-  std::size_t apart_at = 0;    // Which word it is; 0: none.
+  std::string aside;          // Or here, where there was no such room.
+  bool room_refused = false;  // No tier may take it: its bytes went nowhere.
+  std::size_t apart_at = 0;   // Which word it is; 0: none.
   Bytes apart_bytes = 0;
 
   // --- a command that waits ---

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cctype>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -130,12 +130,13 @@ constexpr std::array kRows = {
                "Threads that serve clients; 0: half of the cores, at most 8.",
                [](std::string_view text, Settings* s) { return ReadNumber(text, &s->io_threads); },
                [](const Settings& s) { return fmt::to_string(s.io_threads); }},
-    SettingRow{"on_blocked", "", "auto, error or drop", true, false,
-               "What a write gets that no tier may take: `error` is Redis's OOM; `drop` says OK, "
-               "and the key is erased; `auto` drops for keys of LMCache's shape on connections "
-               "that never sent HELLO, and is an error to all others.",
-               [](std::string_view text, Settings* s) { return ReadOnBlocked(text, &s->on_blocked); },
-               [](const Settings& s) { return std::string(Name(s.on_blocked)); }},
+    SettingRow{
+        "on_blocked", "", "auto, error or drop", true, false,
+        "What a write gets that no tier may take: `error` is Redis's OOM; `drop` says OK, "
+        "and the key is erased; `auto` drops for keys of LMCache's shape on connections "
+        "that never sent HELLO, and is an error to all others.",
+        [](std::string_view text, Settings* s) { return ReadOnBlocked(text, &s->on_blocked); },
+        [](const Settings& s) { return std::string(Name(s.on_blocked)); }},
     SettingRow{"slowlog_us", "slowlog-log-slower-than", "microseconds", true, false,
                "Commands that take longer go to the slow log; negative: none.",
                [](std::string_view text, Settings* s) { return ReadNumber(text, &s->slowlog_us); },

@@ -26,11 +26,11 @@ struct Settings {
   // --- bounds ---
   std::uint64_t clients_max = 10'000;
   Bytes bulk_max = 512 * kMiB;
-  Bytes output_max = 64 * kMiB;   // Replies waiting for one client, beside leased values.
-  Bytes input_max = 64 * kMiB;    // What one unfinished request may hold in memory.
-  Duration idle_max{};            // Zero: a client may be idle for ever.
+  Bytes output_max = 64 * kMiB;  // Replies waiting for one client, beside leased values.
+  Bytes input_max = 64 * kMiB;   // What one unfinished request may hold in memory.
+  Duration idle_max{};           // Zero: a client may be idle for ever.
   Duration stall_max = std::chrono::seconds(60);  // Half a request, or unread replies.
-  std::uint64_t io_threads = 0;   // 0: half of the cores, at most 8.
+  std::uint64_t io_threads = 0;                   // 0: half of the cores, at most 8.
   // --- under pressure ---
   OnBlocked on_blocked = OnBlocked::kAuto;
   // --- what is said ---

@@ -80,10 +80,10 @@ class RequestParser {
   // Looks for the end of the line that begins at at_.
   Line FindLine(std::string_view frame, char end, std::size_t line_max, std::size_t* stop);
 
-  std::size_t at_ = 0;       // Everything before has been understood.
-  std::size_t looked_ = 0;   // No line ends before this.
-  std::int64_t left_ = 0;    // Arguments still to come.
-  std::int64_t bulk_ = -1;   // Bytes of the one being read; -1: its header is next.
+  std::size_t at_ = 0;        // Everything before has been understood.
+  std::size_t looked_ = 0;    // No line ends before this.
+  std::int64_t left_ = 0;     // Arguments still to come.
+  std::int64_t bulk_ = -1;    // Bytes of the one being read; -1: its header is next.
   std::size_t declared_ = 0;  // Arguments in all; 0: the frame's header is next.
   bool offered_ = false;
   bool inlined_ = false;

@@ -1,0 +1,257 @@
+// Commands in their own language: send one, expect the reply.
+#include <cstring>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/lmcache_key.h"
+#include "server/testing/session_fixture.h"
+
+namespace spillway::server {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using namespace std::chrono_literals;
+
+class CommandTest : public testing::SessionTest {};
+
+constexpr const char* kChunk = "model@00000001@0@abcdef0123456789";
+constexpr const char* kOom = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+
+std::string Metadata(int tokens) {
+  const std::int32_t words[7] = {4096, 1, 2, 2, 32, tokens, 1024};
+  return std::string(reinterpret_cast<const char*>(words), sizeof words);
+}
+
+TEST_F(CommandTest, DatabasesDoNotSeeEachOther) {
+  Open();
+  EXPECT_EQ(Do({"SET", "k", "zero"}), "+OK\r\n");
+  EXPECT_EQ(Do({"SELECT", "3"}), "+OK\r\n");
+  EXPECT_EQ(Do({"GET", "k"}), "$-1\r\n");
+  EXPECT_EQ(Do({"SET", "k", "three"}), "+OK\r\n");
+  EXPECT_EQ(Do({"DBSIZE"}), ":1\r\n");
+  EXPECT_EQ(Do({"FLUSHDB"}), "+OK\r\n");
+  EXPECT_EQ(Do({"DBSIZE"}), ":0\r\n");
+  EXPECT_EQ(Do({"SELECT", "0"}), "+OK\r\n");
+  EXPECT_EQ(Do({"GET", "k"}), "$4\r\nzero\r\n");
+  // Others find it under its own name.
+  EXPECT_TRUE(cache_->Contains("k"));
+}
+
+TEST_F(CommandTest, OddKeysOfDatabaseZeroAreNotTakenForOthers) {
+  Open();
+  const std::string odd("\xff\x03k", 3);
+  EXPECT_EQ(Do({"SET", odd, "odd"}), "+OK\r\n");
+  EXPECT_EQ(Do({"SET", "", "empty"}), "+OK\r\n");
+  EXPECT_EQ(Do({"SELECT", "3"}), "+OK\r\n");
+  EXPECT_EQ(Do({"GET", "k"}), "$-1\r\n");
+  EXPECT_EQ(Do({"SELECT", "0"}), "+OK\r\n");
+  EXPECT_EQ(Do({"GET", odd}), "$3\r\nodd\r\n");
+  EXPECT_EQ(Do({"GET", ""}), "$5\r\nempty\r\n");
+  EXPECT_EQ(Do({"DBSIZE"}), ":2\r\n");
+}
+
+TEST_F(CommandTest, KeysEndWhenTheirTimeIsOver) {
+  Open();
+  Do({"SET", "k", "v", "PX", "1500"});
+  EXPECT_EQ(Do({"PTTL", "k"}), ":1500\r\n");
+  clock_->Advance(1s);
+  EXPECT_EQ(Do({"TTL", "k"}), ":1\r\n");
+  clock_->Advance(500ms);
+  EXPECT_EQ(Do({"GET", "k"}), "$-1\r\n");
+  EXPECT_EQ(Do({"TTL", "k"}), ":-2\r\n");
+}
+
+TEST_F(CommandTest, AKeyThatIsBeingReadCanStillGetAnotherEnd) {
+  Open();
+  Do({"SET", "k", "v"});
+  auto lease = cache_->Get("k");
+  EXPECT_EQ(Do({"EXPIRE", "k", "10"}), ":1\r\n");
+  EXPECT_EQ(Do({"TTL", "k"}), ":10\r\n");
+  EXPECT_EQ(Do({"GET", "k"}), "$1\r\nv\r\n");
+  EXPECT_EQ((*lease)->text(), "v");
+}
+
+TEST_F(CommandTest, WhatWouldEditAValueIsNotOfferedAndSaysSo) {
+  Open();
+  Do({"SET", "k", "1"});
+  EXPECT_THAT(Do({"INCR", "k"}), StartsWith("-ERR 'incr' is not offered"));
+  EXPECT_THAT(Do({"APPEND", "k", "x"}), StartsWith("-ERR 'append' is not offered"));
+  EXPECT_THAT(Do({"RENAME", "k", "l"}), StartsWith("-ERR 'rename' is not offered"));
+  EXPECT_EQ(Do({"GET", "k"}), "$1\r\n1\r\n");
+}
+
+TEST_F(CommandTest, InEmergencyWritesAreRefusedAndReadsGoOn) {
+  Open();
+  Do({"SET", "k", "v"});
+  cache_->Apply(0.97);
+  EXPECT_EQ(Do({"SET", "k", "w"}), kOom);
+  EXPECT_EQ(Do({"SETEX", "k", "10", "w"}), kOom);
+  EXPECT_EQ(Do({"MSET", "k", "w"}), kOom);
+  EXPECT_EQ(Do({"SETNX", "l", "w"}), kOom);
+  EXPECT_EQ(Do({"GET", "k"}), "$1\r\nv\r\n");
+  EXPECT_EQ(Do({"DEL", "k"}), ":1\r\n");
+}
+
+TEST_F(CommandTest, DropAcknowledgesAndLeavesNoOldValue) {
+  config_.server.on_blocked = OnBlocked::kDrop;
+  Open();
+  Do({"SET", "k", "old"});
+  cache_->Apply(0.97);
+  EXPECT_EQ(Do({"SET", "k", "new"}), "+OK\r\n");
+  EXPECT_EQ(Do({"GET", "k"}), "$-1\r\n");
+  EXPECT_EQ(Do({"SETNX", "k", "new"}), kOom);
+  EXPECT_EQ(Do({"SET", "k", "new", "NX"}), kOom);
+  EXPECT_EQ(state_->counters.dropped_writes.load(), 1u);
+}
+
+TEST_F(CommandTest, AutoDropsForLmcacheUnlessItSaidHello) {
+  Open();
+  Do({"SET", kChunk, "old"});
+  cache_->Apply(0.97);
+  EXPECT_EQ(Do({"SET", kChunk, "new"}), "+OK\r\n");
+  EXPECT_EQ(Do({"GET", kChunk}), "$-1\r\n");
+  EXPECT_EQ(Do({"SET", "plain", "new"}), kOom);
+  Session polite;
+  Do(polite, {"HELLO", "3"});
+  EXPECT_EQ(Do(polite, {"SET", kChunk, "new"}), kOom);
+}
+
+TEST_F(CommandTest, ADroppedHalfTakesTheOtherWithIt) {
+  Open();
+  const std::string key = "m@1@0@ab@half";
+  Do({"SET", key + "kv_bytes", "bytes"});
+  Do({"SET", key + "metadata", Metadata(256)});
+  cache_->Apply(0.97);
+  EXPECT_EQ(Do({"SET", key + "kv_bytes", "newer"}), "+OK\r\n");
+  EXPECT_EQ(Do({"EXISTS", key + "metadata", key + "kv_bytes"}), ":0\r\n");
+}
+
+TEST_F(CommandTest, PairsAreEvictedTogetherAndTokensAreLearnt) {
+  config_.cache.capacity = 8 * kMiB;
+  Open();
+  const std::string value(kMiB, 'v');
+  for (int i = 0; i < 20; ++i) {
+    const std::string key = "m@1@0@" + std::to_string(1000 + i) + "@half";
+    Do({"SET", key + "kv_bytes", value});
+    Do({"SET", key + "metadata", Metadata(256)});
+    clock_->Advance(200ms);
+  }
+  int pairs = 0;
+  for (int i = 0; i < 20; ++i) {
+    const std::string key = "m@1@0@" + std::to_string(1000 + i) + "@half";
+    const std::string there = Do({"EXISTS", key + "metadata", key + "kv_bytes"});
+    EXPECT_NE(there, ":1\r\n") << key;
+    pairs += there == ":2\r\n" ? 1 : 0;
+  }
+  EXPECT_GT(pairs, 0);
+  EXPECT_LT(pairs, 20);
+  EXPECT_EQ(cache_->total_tokens(), 256 * pairs);
+}
+
+TEST_F(CommandTest, TransactionsRunAsAWhole) {
+  Open();
+  EXPECT_EQ(Do({"MULTI"}), "+OK\r\n");
+  EXPECT_EQ(Do({"SET", "k", "v"}), "+QUEUED\r\n");
+  EXPECT_EQ(Do({"GET", "k"}), "+QUEUED\r\n");
+  EXPECT_EQ(Do({"EXEC"}), "*2\r\n+OK\r\n$1\r\nv\r\n");
+  Do({"MULTI"});
+  EXPECT_THAT(Do({"NOSUCH"}), StartsWith("-ERR unknown command"));
+  EXPECT_EQ(Do({"EXEC"}), "-EXECABORT Transaction discarded because of previous errors.\r\n");
+}
+
+TEST_F(CommandTest, APasswordIsAskedForAndNeverShown) {
+  config_.server.password = "secret";
+  Open();
+  EXPECT_EQ(Do({"GET", "k"}), "-NOAUTH Authentication required.\r\n");
+  EXPECT_THAT(Do({"AUTH", "secre"}), StartsWith("-WRONGPASS"));
+  EXPECT_THAT(Do({"AUTH", "secrets"}), StartsWith("-WRONGPASS"));
+  EXPECT_THAT(Do({"HELLO", "3"}), StartsWith("-NOAUTH"));
+  EXPECT_EQ(Do({"AUTH", "secret"}), "+OK\r\n");
+  EXPECT_EQ(Do({"GET", "k"}), "$-1\r\n");
+  EXPECT_THAT(Do({"CONFIG", "GET", "*pass*"}), Not(HasSubstr("secret")));
+}
+
+TEST_F(CommandTest, TheSlowLogKeepsKeysAndNoValues) {
+  config_.server.slowlog_us = 0;
+  Open();
+  Do({"SET", "key", "the-value"});
+  Do({"CONFIG", "SET", "requirepass", "the-password"});
+  const std::string log = Do({"SLOWLOG", "GET", "-1"});
+  EXPECT_THAT(log, HasSubstr("key"));
+  EXPECT_THAT(log, HasSubstr("(9 bytes)"));
+  EXPECT_THAT(log, Not(HasSubstr("the-value")));
+  EXPECT_THAT(log, Not(HasSubstr("the-password")));
+}
+
+TEST_F(CommandTest, ConfigSetChangesAllOrNothing) {
+  Open();
+  EXPECT_EQ(Do({"CONFIG", "SET", "on_blocked", "drop", "timeout", "30"}), "+OK\r\n");
+  EXPECT_EQ(Do({"CONFIG", "GET", "timeout"}), "*2\r\n$7\r\ntimeout\r\n$2\r\n30\r\n");
+  EXPECT_THAT(Do({"CONFIG", "SET", "timeout", "40", "on_blocked", "maybe"}), StartsWith("-ERR"));
+  EXPECT_EQ(Do({"CONFIG", "GET", "timeout"}), "*2\r\n$7\r\ntimeout\r\n$2\r\n30\r\n");
+  EXPECT_THAT(Do({"CONFIG", "SET", "port", "1"}), HasSubstr("immutable"));
+}
+
+TEST_F(CommandTest, SpillSetKeepsWhatItWasToldAndMatchFollowsTheChain) {
+  Open();
+  EXPECT_EQ(Do({"SPILL.SET", "a", "1", "TOKENS", "16", "AGENT", "planner", "META", "m"}),
+            "+OK\r\n");
+  EXPECT_EQ(Do({"SPILL.SET", "b", "2", "TOKENS", "16", "PARENT", "a"}), "+OK\r\n");
+  EXPECT_EQ(Do({"SPILL.MATCH", "a", "b", "c"}), ":2\r\n");
+  EXPECT_THAT(Do({"SPILL.GET", "a"}), HasSubstr("$7\r\nplanner\r\n"));
+  EXPECT_THAT(Do({"SPILL.SET", "c", "3", "TOKEN", "1"}), HasSubstr("'token' is no option"));
+  EXPECT_THAT(Do({"SPILL.SET", "c", "3", "TTL", "soon"}), HasSubstr("not a duration"));
+  EXPECT_EQ(Do({"SPILL.MATCH", "c"}), ":0\r\n");
+  EXPECT_THAT(Do({"SPILL.EXPLAIN", "a"}), HasSubstr("a"));
+  EXPECT_THAT(Do({"SPILL.MODE"}), HasSubstr("relaxed"));
+}
+
+TEST_F(CommandTest, AValueInPiecesIsSeenOnlyWhenItIsWhole) {
+  Open();
+  EXPECT_EQ(Do({"SPILL.BEGIN", "k", "6"}), "+OK\r\n");
+  EXPECT_EQ(Do({"SPILL.APPEND", "abc"}), ":3\r\n");
+  EXPECT_THAT(Do({"SPILL.COMMIT"}), StartsWith("-ERR only 3 of 6"));
+  EXPECT_THAT(Do({"SPILL.APPEND", "defg"}), StartsWith("-ERR 4 bytes more do not fit"));
+  EXPECT_EQ(Do({"GET", "k"}), "$-1\r\n");
+  EXPECT_EQ(Do({"SPILL.APPEND", "def"}), ":6\r\n");
+  EXPECT_EQ(Do({"SPILL.COMMIT"}), "+OK\r\n");
+  EXPECT_EQ(Do({"GET", "k"}), "$6\r\nabcdef\r\n");
+}
+
+TEST_F(CommandTest, EveryCommandIsDocumented) {
+  Open();
+  Do({"HELLO", "2"});
+  for (const Command& command : Commands()) {
+    EXPECT_FALSE(command.summary.empty()) << command.name;
+    EXPECT_THAT(Do({"COMMAND", "DOCS", std::string(command.name)}),
+                HasSubstr(std::string(command.summary)));
+  }
+}
+
+TEST_F(CommandTest, ClientsAreListedAndNamed) {
+  Open();
+  EXPECT_EQ(Do({"CLIENT", "SETNAME", "a b"}),
+            "-ERR Client names cannot contain spaces, newlines or special characters.\r\n");
+  EXPECT_EQ(Do({"CLIENT", "SETINFO", "LIB-NAME", "redis-py"}), "+OK\r\n");
+  EXPECT_THAT(Do({"CLIENT", "INFO"}), HasSubstr("lib-name=redis-py"));
+}
+
+TEST(LmcacheKey, KnowsItsShapesAndNoOthers) {
+  EXPECT_TRUE(IsLmcacheKey(kChunk));
+  EXPECT_TRUE(IsLmcacheKey("meta/llama@1@0@ab12@halfmetadata"));
+  EXPECT_TRUE(IsLmcacheKey("m@1@0@ab12@half:kv_bytes"));
+  EXPECT_FALSE(IsLmcacheKey("user@host"));
+  EXPECT_FALSE(IsLmcacheKey("a@b@c@xyz"));
+  EXPECT_FALSE(IsLmcacheKey("metadata"));
+  EXPECT_FALSE(IsLmcacheKey(""));
+  EXPECT_EQ(PairOf("m@1@0@ab@halfmetadata"), "m@1@0@ab@halfkv_bytes");
+  EXPECT_EQ(PairOf(kChunk), "");
+  EXPECT_EQ(TokensIn(Metadata(256)), 256);
+  EXPECT_EQ(TokensIn("short"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace spillway::server

@@ -1,0 +1,363 @@
+// spillwayd itself, over its socket: as strict, hostile and patient clients see
+// it.
+#include "resp/daemon.h"
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace spillway::resp {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using namespace std::chrono_literals;
+
+class DaemonTest : public ::testing::Test {
+ protected:
+  DaemonTest() {
+    char folder[] = "/tmp/spillwayd-test-XXXXXX";
+    dir_ = mkdtemp(folder);
+  }
+  ~DaemonTest() override {
+    daemon_.reset();
+    std::filesystem::remove_all(dir_);
+  }
+
+  void Write(const std::string& name, const std::string& text) {
+    // Whole or not at all: somebody reads it while we write.
+    std::ofstream(dir_ + "/" + name + ".new") << text;
+    std::filesystem::rename(dir_ + "/" + name + ".new", dir_ + "/" + name);
+  }
+  void SetPressure(double pressure) { Write("pressure", std::to_string(pressure) + "\n"); }
+  std::string socket() const { return dir_ + "/s.sock"; }
+  void Start(const std::string& config = "", std::vector<std::string> more = {}) {
+    Write("d.toml", config);
+    std::vector<std::string> words{SPILLWAYD_BIN, "--config", dir_ + "/d.toml", "--socket",
+                                   socket()};
+    if (config.find("port") == std::string::npos) words.insert(words.end(), {"--port", "0"});
+    words.insert(words.end(), more.begin(), more.end());
+    daemon_ = std::make_unique<Daemon>(words, socket());
+    ASSERT_TRUE(Client(socket()).connected());
+  }
+  static std::string Do(Client& client, const std::vector<std::string>& words) {
+    client.Send(Request(words));
+    return client.Reply();
+  }
+  std::string Do(const std::vector<std::string>& words) {
+    Client client(socket());
+    return Do(client, words);
+  }
+  // Waits for what the daemon does by itself; 10 s at most.
+  bool Until(const std::vector<std::string>& words, const std::string& wanted) {
+    for (int i = 0; i < 500; ++i) {
+      if (Do(words).find(wanted) != std::string::npos) return true;
+      std::this_thread::sleep_for(20ms);  // real world: another process works
+    }
+    return false;
+  }
+
+  std::string dir_;
+  std::unique_ptr<Daemon> daemon_;
+};
+
+std::string Value(int seed, std::size_t bytes) {
+  std::string value(bytes, '\0');
+  std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+  for (std::size_t i = 0; i + 8 <= bytes; i += 8) {
+    const std::uint64_t word = random();
+    std::memcpy(value.data() + i, &word, 8);
+  }
+  return value;
+}
+
+// As LMCache's native client: each reply has exactly these bytes, or it is out of
+// step for good.
+class StrictClient {
+ public:
+  explicit StrictClient(const std::string& path) : client_(path) {}
+
+  void Set(const std::string& key, const std::string& value) {
+    client_.Send(Request({"SET", key, value}));
+    Expect("+OK\r\n");
+  }
+  bool Exists(const std::string& key) {
+    client_.Send(Request({"EXISTS", key}));
+    const std::string reply = Take(4);
+    if (reply != ":0\r\n" && reply != ":1\r\n") Lose(reply);
+    return reply == ":1\r\n";
+  }
+  // Empty: a miss.
+  std::string Get(const std::string& key, std::size_t bytes) {
+    client_.Send(Request({"GET", key}));
+    const std::string head = "$" + std::to_string(bytes) + "\r\n";
+    const std::string first = Take(5);
+    if (first == "$-1\r\n") return {};
+    const std::string rest = Take(head.size() - first.size());
+    if (first + rest != head) Lose(first + rest);
+    std::string value = Take(bytes);
+    Expect("\r\n");
+    return value;
+  }
+  bool in_step() const { return in_step_; }
+  const std::string& lost_at() const { return lost_at_; }
+
+ private:
+  std::string Take(std::size_t bytes) {
+    std::string out(bytes, '\0');
+    std::size_t at = 0;
+    while (at < bytes) {
+      const ssize_t got = recv(client_.fd(), out.data() + at, bytes - at, 0);
+      if (got <= 0) {
+        Lose("(closed)");
+        break;
+      }
+      at += static_cast<std::size_t>(got);
+    }
+    return out;
+  }
+  void Expect(const std::string& bytes) {
+    const std::string got = Take(bytes.size());
+    if (got != bytes) Lose(got);
+  }
+  void Lose(const std::string& got) {
+    if (in_step_) lost_at_ = got;
+    in_step_ = false;
+  }
+
+  Client client_;
+  bool in_step_ = true;
+  std::string lost_at_;
+};
+
+TEST_F(DaemonTest, StrictClientsStayInStepThroughEmergencyAndBack) {
+  SetPressure(0.1);
+  Start("capacity = \"128MiB\"\ndwell = \"100ms\"\npressure_source = \"file:" + dir_ +
+        "/pressure\"\nsample_period = \"10ms\"\n");
+  constexpr std::size_t kBytes = 4 << 20;
+  constexpr int kClients = 8;
+  constexpr int kRounds = 24;
+  std::atomic<int> wrong{0};
+  std::atomic<int> hits{0};
+  std::atomic<int> round_of_first{0};
+  std::vector<std::thread> clients;
+  std::array<std::string, kClients> lost;
+  for (int c = 0; c < kClients; ++c) {
+    clients.emplace_back([&, c] {
+      StrictClient client(socket());
+      for (int round = 0; round < kRounds && client.in_step(); ++round) {
+        const int id = c * 4 + round % 4;
+        const std::string key = "model@00000001@0@" + std::to_string(100000 + id);
+        const std::string value = Value(id, kBytes);
+        client.Set(key, value);
+        const bool there = client.Exists(key);
+        const std::string got = client.Get(key, kBytes);
+        if (!got.empty() && got != value) ++wrong;
+        hits += got.empty() ? 0 : 1;
+        static_cast<void>(there);
+        if (c == 0) round_of_first = round;
+      }
+      lost[static_cast<std::size_t>(c)] = client.lost_at();
+    });
+  }
+  while (round_of_first < kRounds / 4) std::this_thread::sleep_for(5ms);  // real world: load
+  SetPressure(0.99);
+  EXPECT_TRUE(Until({"SPILL.MODE"}, "emergency"));
+  while (round_of_first < kRounds / 2) std::this_thread::sleep_for(5ms);  // real world: load
+  SetPressure(0.1);
+  EXPECT_TRUE(Until({"SPILL.MODE"}, "relaxed"));
+  for (std::thread& client : clients) client.join();
+  for (const std::string& at : lost) EXPECT_EQ(at, "");
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(hits, 0);
+  EXPECT_THAT(Do({"INFO", "spillway"}), Not(HasSubstr("dropped_writes:0\r")));
+}
+
+TEST_F(DaemonTest, PipelinedRequestsOfAllSizesKeepTheirOrder) {
+  Start("capacity = \"256MiB\"\n");
+  Client client(socket());
+  std::string requests;
+  std::vector<std::string> values;
+  for (int i = 0; i < 60; ++i) {
+    values.push_back(Value(i, static_cast<std::size_t>(i % 3 == 0   ? 1 << 20
+                                                       : i % 3 == 1 ? 100
+                                                                    : 40'000 + i)));
+    requests += Request({"SET", "k" + std::to_string(i), values.back()});
+    requests += Request({"GET", "k" + std::to_string(i)});
+  }
+  std::thread sender([&] { client.Send(requests); });
+  for (const std::string& value : values) {
+    ASSERT_EQ(client.Reply(), "+OK\r\n");
+    ASSERT_EQ(client.Reply(), "$" + std::to_string(value.size()) + "\r\n" + value + "\r\n");
+  }
+  sender.join();
+}
+
+TEST_F(DaemonTest, LargeValuesWithOptionsBehindThemAndWithoutRoom) {
+  Start("capacity = \"64MiB\"\n");
+  Client client(socket());
+  const std::string value = Value(1, 1 << 20);
+  EXPECT_EQ(Do(client, {"SET", "k", value, "EX", "100", "NX"}), "+OK\r\n");
+  EXPECT_EQ(Do(client, {"SET", "k", "other" + value, "NX"}), "$-1\r\n");
+  EXPECT_EQ(Do(client, {"TTL", "k"}), ":100\r\n");
+  EXPECT_EQ(Do(client, {"SET", "k", value, "BOGUS"}), "-ERR syntax error\r\n");
+  EXPECT_EQ(Do(client, {"GETSET", "k", "2" + value}), "$1048576\r\n" + value + "\r\n");
+  EXPECT_THAT(Do(client, {"SET", "huge", std::string(80 << 20, 'x')}), StartsWith("-"));
+  EXPECT_EQ(Do(client, {"SPILL.BEGIN", "piece", "1048580"}), "+OK\r\n");
+  EXPECT_EQ(Do(client, {"SPILL.APPEND", value}), ":1048576\r\n");
+  EXPECT_EQ(Do(client, {"SPILL.APPEND", "tail"}), ":1048580\r\n");
+  EXPECT_EQ(Do(client, {"SPILL.COMMIT"}), "+OK\r\n");
+  EXPECT_EQ(Do(client, {"GET", "piece"}), "$1048580\r\n" + value + "tail\r\n");
+  EXPECT_EQ(Do(client, {"PING"}), "+PONG\r\n");
+}
+
+TEST_F(DaemonTest, HostileClientsHurtNobody) {
+  Start("capacity = \"64MiB\"\n[server]\npassword = \"secret\"\n");
+  // Half frames, never finished, and strangers with large appetites.
+  std::vector<std::unique_ptr<Client>> half;
+  for (int i = 0; i < 200; ++i) {
+    half.push_back(std::make_unique<Client>(socket()));
+    half.back()->Send("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$16");
+  }
+  {
+    Client stranger(socket());
+    stranger.Send("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\n");
+    EXPECT_EQ(stranger.Rest(), "-ERR Protocol error: unauthenticated bulk length\r\n");
+  }
+  {
+    Client http(socket());
+    http.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_EQ(http.Rest(), "");
+  }
+  Client client(socket());
+  EXPECT_EQ(Do(client, {"AUTH", "secret"}), "+OK\r\n");
+  const std::string value = Value(1, 8 << 20);
+  EXPECT_EQ(Do(client, {"SET", "k", value}), "+OK\r\n");
+  // Asks for much, and reads nothing.
+  Client greedy(socket());
+  EXPECT_EQ(Do(greedy, {"AUTH", "secret"}), "+OK\r\n");
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += Request({"GET", "k"});
+  greedy.Send(many);
+  // A glob bomb over a key made for it.
+  std::string bomb;
+  for (int i = 0; i < 1000; ++i) bomb += "*a";
+  EXPECT_EQ(Do(client, {"SET", std::string(60'000, 'a'), "v"}), "+OK\r\n");
+  EXPECT_EQ(Do(client, {"KEYS", bomb + "b"}), "*0\r\n");
+  EXPECT_EQ(Do(client, {"GET", "k"}), "$8388608\r\n" + value + "\r\n");
+  EXPECT_TRUE(daemon_->alive());
+}
+
+TEST_F(DaemonTest, TheSocketIsOursAlone) {
+  Start();
+  struct stat about{};
+  ASSERT_EQ(stat(socket().c_str(), &about), 0);
+  EXPECT_EQ(about.st_mode & 0777U, 0600U);
+}
+
+// The exit status and the words of a daemon that does not start.
+std::string Refusal(const std::string& words) {
+  const std::string command = std::string(SPILLWAYD_BIN) + " " + words + " 2>&1; echo \"($?)\"";
+  std::string out;
+  FILE* const pipe = popen(command.c_str(), "r");
+  char line[512];
+  while (fgets(line, sizeof line, pipe) != nullptr) out += line;
+  pclose(pipe);
+  return out;
+}
+
+TEST_F(DaemonTest, WhoCantStartSaysWhy) {
+  Start("", {"--dir", dir_ + "/disk"});
+  EXPECT_THAT(Refusal("--for 1s --port 0 --socket " + socket()),
+              AllOf(HasSubstr("another process listens on"), HasSubstr("(1)")));
+  EXPECT_THAT(Refusal("--for 1s --port 0 --socket " + dir_ + "/b.sock --dir " + dir_ + "/disk"),
+              AllOf(HasSubstr("disk"), HasSubstr("(1)")));
+  Write("bad.toml", "[server]\nprot = 1\n");
+  EXPECT_THAT(Refusal("--for 1s --config " + dir_ + "/bad.toml"),
+              AllOf(HasSubstr("bad.toml:2: server.prot"), HasSubstr("did you mean 'port'"),
+                    HasSubstr("(2)")));
+  EXPECT_THAT(Refusal("--for 1s --config " + dir_ + "/none.toml"), HasSubstr("no such file"));
+}
+
+TEST_F(DaemonTest, StopsGracefullyAndStartsWarm) {
+  const std::string config = "capacity = \"64MiB\"\ndisk_dir = \"" + dir_ +
+                             "/disk\"\ndisk_capacity = \"256MiB\"\nwrite_behind_after = \"10ms\"\n";
+  Start(config);
+  {
+    Client client(socket());
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_EQ(Do(client, {"SET", "k" + std::to_string(i), Value(i, 100'000)}), "+OK\r\n");
+    }
+    ASSERT_EQ(Do(client, {"SET", "gone", "x"}), "+OK\r\n");
+    ASSERT_EQ(Do(client, {"DEL", "gone"}), ":1\r\n");
+    ASSERT_EQ(Do(client, {"SET", "short", "x", "EX", "1000"}), "+OK\r\n");
+    ASSERT_EQ(Do(client, {"EXPIRE", "short", "2000"}), ":1\r\n");
+    Do(client, {"SELECT", "5"});
+    ASSERT_EQ(Do(client, {"SET", "five", "5"}), "+OK\r\n");
+  }
+  std::this_thread::sleep_for(1500ms);  // real world: what is idle is copied down
+  ASSERT_EQ(daemon_->Stop(), 0);
+  Start(config);
+  Client client(socket());
+  int back = 0;
+  for (int i = 0; i < 20; ++i) {
+    const std::string got = Do(client, {"GET", "k" + std::to_string(i)});
+    if (got == "$-1\r\n") continue;
+    ASSERT_EQ(got, "$100000\r\n" + Value(i, 100'000) + "\r\n");
+    ++back;
+  }
+  EXPECT_EQ(back, 20);
+  EXPECT_EQ(Do(client, {"GET", "gone"}), "$-1\r\n");
+  EXPECT_EQ(Do(client, {"TTL", "short"}).substr(0, 3), ":19");
+  Do(client, {"SELECT", "5"});
+  EXPECT_EQ(Do(client, {"GET", "five"}), "$1\r\n5\r\n");
+  EXPECT_TRUE(Until({"INFO", "keyspace"}, "db5:keys=1"));
+}
+
+TEST_F(DaemonTest, SighupReadsTheFileAgainAndABadOneChangesNothing) {
+  Start("[server]\nidle_max = \"100s\"\n");
+  Write("d.toml", "[server]\nidle_max = \"200s\"\n");
+  kill(daemon_->pid(), SIGHUP);
+  EXPECT_TRUE(Until({"CONFIG", "GET", "timeout"}, "200"));
+  Write("d.toml", "[server]\nidle_max = \"soon\"\n");
+  kill(daemon_->pid(), SIGHUP);
+  EXPECT_EQ(Do({"CONFIG", "GET", "timeout"}), "*2\r\n$7\r\ntimeout\r\n$3\r\n200\r\n");
+}
+
+TEST_F(DaemonTest, ManyIdleClientsAreFew) {
+  Start();
+  const auto resident = [&] {
+    std::ifstream file("/proc/" + std::to_string(daemon_->pid()) + "/statm");
+    long pages = 0;
+    long in_memory = 0;
+    file >> pages >> in_memory;
+    return in_memory * 4096;
+  };
+  Do({"PING"});
+  const long before = resident();
+  std::vector<std::unique_ptr<Client>> idle;
+  constexpr int kIdle = 400;
+  for (int i = 0; i < kIdle; ++i) {
+    idle.push_back(std::make_unique<Client>(socket()));
+    ASSERT_EQ(Do(*idle.back(), {"PING"}), "+PONG\r\n");
+  }
+  const long each = (resident() - before) / kIdle;
+  RecordProperty("bytes_per_idle_client", static_cast<int>(each));
+  EXPECT_LT(each, 64 * 1024);
+}
+
+}  // namespace
+}  // namespace spillway::resp
