@@ -155,7 +155,7 @@ void Reset(Call& call) {
   EndMulti(session);
   session.protocol = wire::Protocol::kResp2;
   session.said_hello = false;
-  session.authenticated = false;
+  session.authenticated = call.state.settings.password.empty();
   session.db = 0;
   session.name.clear();
   session.no_evict = session.no_touch = false;

@@ -63,6 +63,7 @@ void Connection::Start() {
   {
     const std::lock_guard lock(state_->commands);
     state_->clients.emplace(session_.id, &session_);
+    session_.authenticated = state_->settings.password.empty();
   }
   WaitToRead();
 }

@@ -34,6 +34,7 @@ class SessionTest : public ::testing::Test {
     if (!cache) throw std::runtime_error(cache.error().message);
     cache_ = std::move(*cache);
     state_ = std::make_unique<State>(config_, cache_.get(), events_);
+    session_.authenticated = config_.server.password.empty();
     return *state_;
   }
 
