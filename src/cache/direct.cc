@@ -31,7 +31,7 @@ void Reservation::Abort() noexcept {
   RunOn(core->strand(), [&] { core->engine().Abort(slot_); });
 }
 
-Direct::Wrote Direct::CommitSlot(std::uint32_t slot, TimePoint deadline) {
+Direct::Wrote Direct::CommitSlot(std::uint32_t slot, TimePoint deadline, TimePoint now) {
   Wrote wrote;
   Engine& engine = core_->engine();
   Store& store = engine.store();
@@ -46,7 +46,7 @@ Direct::Wrote Direct::CommitSlot(std::uint32_t slot, TimePoint deadline) {
   const std::uint64_t hash = where.hash.load(std::memory_order_relaxed);
   wrote.was_new = store.index().Lookup(hash, where.key()) == kNoSlot;
   try {
-    engine.Commit(slot, core_->clock().Now());
+    engine.Commit(slot, now);
   } catch (const std::bad_alloc&) {
     wrote.status = NoMemory();
   }
@@ -69,9 +69,10 @@ Direct::Wrote Direct::Set(std::string_view key, std::string_view value, const Se
   Store& store = engine.store();
   const NewEntry entry{key, store.index().HashOf(key), value.size(), options, Place::kHost};
   RunOn(core_->strand(), [&] {
+    const TimePoint now = core_->clock().Now();
     try {
       const Result<std::uint32_t> slot =
-          engine.Admit(entry, core_->clock().Now(), engine.single() ? nullptr : &wrote.soon);
+          engine.Admit(entry, now, engine.single() ? nullptr : &wrote.soon);
       if (!slot) {
         wrote.status = slot.error();
         return;
@@ -89,7 +90,7 @@ Direct::Wrote Direct::Set(std::string_view key, std::string_view value, const Se
         wrote.status = written;
         return;
       }
-      wrote = CommitSlot(*slot, deadline);
+      wrote = CommitSlot(*slot, deadline, now);
     } catch (const std::bad_alloc&) {
       wrote.status = NoMemory();
     }
@@ -131,7 +132,8 @@ Direct::Wrote Direct::Reserve(std::string_view key, Bytes bytes, const SetOption
 
 Direct::Wrote Direct::Commit(Reservation* reservation, TimePoint deadline) {
   Wrote wrote;
-  RunOn(core_->strand(), [&] { wrote = CommitSlot(reservation->slot_, deadline); });
+  RunOn(core_->strand(),
+        [&] { wrote = CommitSlot(reservation->slot_, deadline, core_->clock().Now()); });
   reservation->core_ = nullptr;
   return wrote;
 }

@@ -102,7 +102,7 @@ class Direct {
   TimePoint Now() const { return core_->clock().Now(); }
 
  private:
-  Wrote CommitSlot(std::uint32_t slot, TimePoint deadline);
+  Wrote CommitSlot(std::uint32_t slot, TimePoint deadline, TimePoint now);
   Core* core_;
 };
 

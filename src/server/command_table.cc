@@ -253,15 +253,25 @@ constexpr std::array kCommands = {
     Keyed("unlink", -2, kWrite | kFast, Del, "generic", "4.0.0", "Erases keys.", -1),
 };
 
-// By name, in lower case.
-const std::unordered_map<std::string_view, const Command*>& ByName() {
-  static const auto* const map = [] {
-    auto* made = new std::unordered_map<std::string_view, const Command*>;
-    for (const Command& command : kCommands) made->emplace(command.name, &command);
-    return made;
-  }();
-  return *map;
+// By name, in lower case: open addressing, four times as many places as commands.
+constexpr std::size_t kPlaces = 512;
+static_assert(kPlaces > 4 * kCommands.size());
+
+constexpr std::size_t PlaceOf(std::string_view name) {
+  std::uint32_t hash = 2'166'136'261U;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16'777'619U;
+  return (hash ^ (hash >> 15U)) % kPlaces;
 }
+
+constexpr auto kByName = [] {
+  std::array<std::uint8_t, kPlaces> places{};  // Number + 1; 0: empty.
+  for (std::size_t i = 0; i < kCommands.size(); ++i) {
+    std::size_t at = PlaceOf(kCommands[i].name);
+    while (places[at] != 0) at = (at + 1) % kPlaces;
+    places[at] = static_cast<std::uint8_t>(i + 1);
+  }
+  return places;
+}();
 
 constexpr std::size_t kNameMax = 32;
 
@@ -292,8 +302,11 @@ std::span<const Command> Commands() { return kCommands; }
 
 const Command* FindCommand(std::string_view name) {
   std::array<char, kNameMax> buffer{};
-  const auto it = ByName().find(LowerName(name, &buffer));
-  return it == ByName().end() ? nullptr : it->second;
+  const std::string_view lower = LowerName(name, &buffer);
+  for (std::size_t at = PlaceOf(lower); kByName[at] != 0; at = (at + 1) % kPlaces) {
+    if (kCommands[kByName[at] - 1U].name == lower) return &kCommands[kByName[at] - 1U];
+  }
+  return nullptr;
 }
 
 const Command* FindSubcommand(const Command& command, std::string_view name) {

@@ -201,6 +201,7 @@ void Connection::Feed(std::string_view bytes) {
     bool too_much = false;
     {
       const std::lock_guard lock(state_->commands);
+      static_cast<void>(state_->TimeSinceLast());
       if (in_.empty()) {
         stop = RunRequests(bytes, &used);
         in_.append(bytes.substr(used));

@@ -15,8 +15,6 @@ namespace spillway::server {
 
 namespace {
 
-using std::chrono::steady_clock;
-
 constexpr std::size_t kNameShown = 128;
 constexpr std::size_t kQueuedBytesMax = 64 * kMiB;
 
@@ -132,7 +130,6 @@ void Queue(State& state, Session& session, Args args) {
 
 // Runs a checked command. False: it waits.
 bool Run(State& state, Session& session, const Command& command, Args args) {
-  const steady_clock::time_point began = steady_clock::now();  // real world: the slow log
   const Output::Mark mark = session.out.mark();
   Call call{state, session, command, args,
             wire::ReplyWriter(&session.out.text(), session.protocol)};
@@ -150,9 +147,7 @@ bool Run(State& state, Session& session, const Command& command, Args args) {
     ++state.counts[NumberOf(command)].failed;
     state.counters.errors.fetch_add(1, std::memory_order_relaxed);
   }
-  const auto took = steady_clock::now() - began;  // real world: the slow log
-  NoteTime(state, session, command, args,
-           std::chrono::duration_cast<std::chrono::microseconds>(took).count());
+  NoteTime(state, session, command, args, state.TimeSinceLast());
   session.last_command = command.name.data();
   return true;
 }

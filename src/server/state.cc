@@ -95,6 +95,13 @@ TimePoint State::FromUnixMs(std::int64_t unix_ms) const {
   return TimePoint(Duration(std::clamp(ms, -kMost, kMost) * kNsPerMs));
 }
 
+std::int64_t State::TimeSinceLast() {
+  const TimePoint now = direct_.Now();
+  const Duration took = now - last_time_;
+  last_time_ = now;
+  return std::chrono::duration_cast<std::chrono::microseconds>(took).count();
+}
+
 std::size_t State::SizeOf(int db) const {
   const auto in = [&](int i) {
     return static_cast<std::size_t>(std::max<std::int64_t>(

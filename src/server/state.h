@@ -57,6 +57,11 @@ class State {
   // Beyond the year 2262 is the end of that.
   TimePoint FromUnixMs(std::int64_t unix_ms) const;
 
+  // Microseconds since it was last asked, which is when the last command ended or
+  // this round of requests began: commands run one after another, so one reading
+  // of the clock each will do. Under `commands`.
+  std::int64_t TimeSinceLast();
+
   // --- databases ---
 
   std::size_t SizeOf(int db) const;
@@ -109,6 +114,7 @@ class State {
   const std::shared_ptr<Events> events_;
   std::atomic<std::int64_t> offset_ns_{0};  // Unix time less the cache's clock.
   std::atomic<std::uint64_t> last_client_{0};
+  TimePoint last_time_;
 };
 
 // What the cache tells while it works, on its strand: kept short, and looked at

@@ -103,8 +103,26 @@ RequestParser::Outcome RequestParser::ParseArrayHeader(std::string_view frame,
   return Outcome::kRequest;
 }
 
+// Most headers are whole and short: $3\r\n. False: look again, with care.
+bool RequestParser::ReadShortHeader(std::string_view frame) {
+  constexpr std::size_t kDigits = 4;  // Nothing that any limit forbids.
+  if (frame.size() - at_ < kDigits + 3 || frame[at_] != '$') return false;
+  std::int64_t bytes = 0;
+  std::size_t p = at_ + 1;
+  for (; p <= at_ + kDigits && frame[p] >= '0' && frame[p] <= '9'; ++p) {
+    bytes = bytes * 10 + (frame[p] - '0');
+  }
+  const bool plain = p > at_ + 1 && frame[p] == '\r' && (frame[at_ + 1] != '0' || p == at_ + 2);
+  if (!plain) return false;
+  at_ = p + 2;
+  bulk_ = bytes;
+  offered_ = false;
+  return true;
+}
+
 RequestParser::Outcome RequestParser::ParseBulkHeader(std::string_view frame,
                                                       const RequestLimits& limits) {
+  if (ReadShortHeader(frame)) return Outcome::kRequest;
   std::size_t stop = 0;
   const Line line = FindLine(frame, '\r', limits.line_max, &stop);
   if (line == Line::kTooLong) return Fail("too big bulk count string");

@@ -77,6 +77,7 @@ class RequestParser {
   Outcome ParseArray(std::string_view frame, const RequestLimits& limits);
   Outcome ParseArrayHeader(std::string_view frame, const RequestLimits& limits);
   Outcome ParseBulkHeader(std::string_view frame, const RequestLimits& limits);
+  bool ReadShortHeader(std::string_view frame);
   // Looks for the end of the line that begins at at_.
   Line FindLine(std::string_view frame, char end, std::size_t line_max, std::size_t* stop);
 
