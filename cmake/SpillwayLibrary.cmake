@@ -69,6 +69,11 @@ install(TARGETS spillway_static EXPORT spillwayStaticTargets)
 if(TARGET spillway_bin)
   install(TARGETS spillway_bin)
 endif()
+if(TARGET spillwayd_bin)
+  install(TARGETS spillwayd_bin)
+  install(FILES "${PROJECT_SOURCE_DIR}/tools/spillwayd.service"
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/spillway")
+endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/spillway" "${SPILLWAY_GENERATED_INCLUDE_DIR}/spillway"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
 install(EXPORT spillwayTargets NAMESPACE spillway:: DESTINATION "${package_dir}")

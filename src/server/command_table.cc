@@ -89,6 +89,21 @@ constexpr std::array kAclSubs = {
     Sub("acl", "whoami", 2, kSub, AclWhoAmI, "Always the user default."),
 };
 
+constexpr std::array kGraphSubs = {
+    Sub("spill.graph", "end", 3, 0, GraphEnd, "RUN: the run is over."),
+    Sub("spill.graph", "finish", -4, 0, GraphFinish,
+        "RUN STEP [TAKEN step...]: the step is done, and which of its choices were taken."),
+    Sub("spill.graph", "help", 2, 0, Help, "This list."),
+    Sub("spill.graph", "load", 3, 0, GraphLoad,
+        "JSON: a whole run, all of it or nothing; answers its name."),
+    Sub("spill.graph", "loop", 5, 0, GraphLoop, "RUN FROM TO: the back edge is taken."),
+    Sub("spill.graph", "order", 2, 0, GraphOrder, "The first keys the graph would let go."),
+    Sub("spill.graph", "skip", 4, 0, GraphSkip, "RUN STEP: the step will not run."),
+    Sub("spill.graph", "start", 4, 0, GraphStart, "RUN STEP: the step runs."),
+    Sub("spill.graph", "steps", 3, 0, GraphSteps,
+        "RUN: how many completions come before each step."),
+};
+
 constexpr Command Keyed(std::string_view name, int arity, std::uint32_t flags, void (*run)(Call&),
                         std::string_view group, std::string_view since, std::string_view summary,
                         int last = 1, int step = 1) {
@@ -226,6 +241,7 @@ constexpr std::array kCommands = {
           "KEY: where it is, why it left, what would bring it back."),
     Keyed("spill.get", -2, kRead | kReadsValue, SpillGet, "spillway", "0.1",
           "KEY [RANGE offset bytes]: value, tokens, generation, agent and meta."),
+    Parent("spill.graph", -2, nullptr, "The steps of agents, told as they happen.", kGraphSubs),
     Keyed("spill.match", -2, kRead, SpillMatch, "spillway", "0.1",
           "KEY...: how many of them, from the first on, are there as a chain without a gap.", -1),
     Plain("spill.mode", 1, kRead | kFast, SpillMode, "spillway", "0.1",

@@ -96,7 +96,7 @@ void SlowLogReset(Call& call);
 void AclWhoAmI(Call& call);
 void Help(Call& call);  // Of a command with subcommands.
 
-// SPILL.* (commands_spill.cc, commands_spill_graph.cc)
+// SPILL.* (commands_spill.cc)
 void SpillSet(Call& call);
 void SpillGet(Call& call);
 void SpillMatch(Call& call);
@@ -110,5 +110,15 @@ void SpillPressure(Call& call);
 void SpillBegin(Call& call);
 void SpillAppend(Call& call);
 void SpillCommit(Call& call);
+
+// SPILL.GRAPH (commands_graph.cc)
+void GraphLoad(Call& call);
+void GraphStart(Call& call);
+void GraphFinish(Call& call);
+void GraphSkip(Call& call);
+void GraphLoop(Call& call);
+void GraphEnd(Call& call);
+void GraphSteps(Call& call);
+void GraphOrder(Call& call);
 
 }  // namespace spillway::server

@@ -221,6 +221,21 @@ TEST_F(CommandTest, AValueInPiecesIsSeenOnlyWhenItIsWhole) {
   EXPECT_EQ(Do({"GET", "k"}), "$6\r\nabcdef\r\n");
 }
 
+TEST_F(CommandTest, AGraphIsToldStepByStep) {
+  Open();
+  const std::string run =
+      R"({"run":"r","steps":[{"id":"plan","agent":"planner"},{"id":"code","agent":"coder"}],)"
+      R"("edges":[{"from":"plan","to":"code"}]})";
+  EXPECT_EQ(Do({"SPILL.GRAPH", "LOAD", run}), "$1\r\nr\r\n");
+  EXPECT_EQ(Do({"SPILL.GRAPH", "STEPS", "r"}), "*4\r\n$4\r\nplan\r\n:0\r\n$4\r\ncode\r\n:1\r\n");
+  EXPECT_EQ(Do({"SPILL.GRAPH", "START", "r", "plan"}), "+OK\r\n");
+  EXPECT_EQ(Do({"SPILL.GRAPH", "FINISH", "r", "plan"}), "+OK\r\n");
+  EXPECT_THAT(Do({"SPILL.GRAPH", "STEPS", "r"}), HasSubstr("$4\r\ncode\r\n:0\r\n"));
+  EXPECT_EQ(Do({"SPILL.GRAPH", "END", "r"}), "+OK\r\n");
+  EXPECT_THAT(Do({"SPILL.GRAPH", "LOAD", "{\"run\":\"x\",\"steps\":3}"}), StartsWith("-ERR"));
+  EXPECT_THAT(Do({"SPILL.GRAPH", "START", "nobody", "x"}), StartsWith("-ERR"));
+}
+
 TEST_F(CommandTest, EveryCommandIsDocumented) {
   Open();
   Do({"HELLO", "2"});

@@ -20,6 +20,7 @@
 #include "server/session.h"
 #include "server/settings.h"
 #include "spillway/cache.h"
+#include "spillway/step_graph.h"
 
 namespace spillway::server {
 
@@ -77,6 +78,7 @@ class State {
   std::int64_t slow_next = 0;
   std::vector<CommandCounts> counts;  // By the table's numbers.
   std::string config_file;
+  StepGraph graph;  // What SPILL.GRAPH was told.
 
   // --- any thread ---
 
