@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cache/stats_json.h"
 #include "capi/convert.h"
 #include "capi/guard.h"
 #include "capi/handle.h"
@@ -78,7 +79,7 @@ spillway_code spillway_cache_stats_json(spillway_cache* cache, char** json) {
   return Guarded([&]() -> Status {
     if (cache == nullptr || json == nullptr) return Bad("cache or json is NULL");
     *json = nullptr;
-    *json = NewText(JsonOf(cache->cache->stats()));
+    *json = NewText(StatsJson(cache->cache->stats()));
     return {};
   });
 }

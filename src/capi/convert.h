@@ -60,7 +60,6 @@ Result<SetOptions> ToSetOptions(const spillway_put_options& options);
 Status ToOperation(const spillway_operation& from, Operation* to);
 
 spillway_stats FromStats(const Stats& stats);
-std::string JsonOf(const Stats& stats);
 
 // To be freed by spillway_free.
 char* NewText(std::string_view text);

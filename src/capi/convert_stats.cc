@@ -1,7 +1,4 @@
 #include <cstddef>
-#include <string>
-
-#include <nlohmann/json.hpp>
 
 #include "capi/convert.h"
 
@@ -55,102 +52,6 @@ spillway_stats FromStats(const Stats& from) {
   to.disk_unsettled = from.disk.files.unsettled;
   to.disk_settle_failures = from.disk.files.settle_failures;
   return to;
-}
-
-std::string JsonOf(const Stats& from) {
-  using Json = nlohmann::ordered_json;
-  Json left = Json::object();
-  Json left_bytes = Json::object();
-  for (std::size_t i = 0; i < from.left_by_reason.size(); ++i) {
-    const std::string name(Name(static_cast<Reason>(i)));
-    left[name] = from.left_by_reason.at(i);
-    left_bytes[name] = from.left_bytes_by_reason.at(i);
-  }
-  Json actions = Json::object();
-  for (std::size_t i = 0; i < from.left_by_action.size(); ++i) {
-    actions[std::string(Name(static_cast<Action>(i)))] = from.left_by_action.at(i);
-  }
-  const auto tier_json = [](const TierStats& tier) {
-    return Json{{"name", tier.name},
-                {"capacity", tier.capacity},
-                {"entries", tier.entries},
-                {"bytes", tier.bytes},
-                {"backed", tier.backed},
-                {"clean", tier.clean},
-                {"held", tier.held},
-                {"total", tier.total},
-                {"free", tier.free},
-                {"reserve", tier.reserve},
-                {"granted", tier.granted},
-                {"pressure", tier.pressure ? Json(*tier.pressure) : Json()},
-                {"level", std::string(Name(tier.level))},
-                {"failed_moves", tier.failed_moves}};
-  };
-  Json all = {{"entries", from.entries},
-              {"tokens", from.tokens},
-              {"leases", from.leases},
-              {"hits", from.hits},
-              {"misses", from.misses},
-              {"sets", from.sets},
-              {"refused_blocked", from.refused_blocked},
-              {"refused_budget", from.refused_budget},
-              {"refused_other", from.refused_other},
-              {"level_changes", from.level_changes},
-              {"samples", from.samples},
-              {"samples_failed", from.samples_failed},
-              {"reservations", from.reservations},
-              {"index_bytes", from.index_bytes},
-              {"left_by_reason", left},
-              {"left_bytes_by_reason", left_bytes},
-              {"left_by_action", actions},
-              {"device", tier_json(from.device)}};
-  if (!from.host.name.empty()) all["host"] = tier_json(from.host);
-  if (!from.disk.name.empty()) {
-    all["disk"] = tier_json(from.disk);
-    const FileStats& files = from.disk.files;
-    all["disk"]["files"] = {{"written", files.written},
-                            {"value_written", files.value_written},
-                            {"read", files.read},
-                            {"corrupt", files.corrupt},
-                            {"io_errors", files.io_errors},
-                            {"syncs", files.syncs},
-                            {"sync_failures", files.sync_failures},
-                            {"recovered", files.recovered},
-                            {"recovery_rejected", files.recovery_rejected},
-                            {"unsettled", files.unsettled},
-                            {"settle_failures", files.settle_failures},
-                            {"voided", files.voided},
-                            {"quarantined", files.quarantined},
-                            {"direct", files.direct},
-                            {"trouble", files.trouble}};
-    all["loading"] = from.loading;
-  }
-  if (!from.ask.socket.empty() || !from.ask.trouble.empty()) {
-    all["ask"] = {{"socket", from.ask.socket},
-                  {"trouble", from.ask.trouble},
-                  {"asks", from.ask.asks},
-                  {"freed", from.ask.freed},
-                  {"errors", from.ask.errors}};
-  }
-  const MoveStats& moves = from.moves;
-  if (!from.host.name.empty() || !from.disk.name.empty()) {
-    all["moves"] = {{"bytes_down", moves.bytes_down},
-                    {"bytes_up", moves.bytes_up},
-                    {"fetches", moves.fetches},
-                    {"fetches_failed", moves.fetches_failed},
-                    {"promoted", moves.promoted},
-                    {"prefetched", moves.prefetched},
-                    {"ahead_bytes", moves.ahead_bytes},
-                    {"ahead_useful_bytes", moves.ahead_useful_bytes},
-                    {"ahead_late_bytes", moves.ahead_late_bytes},
-                    {"ahead_wasted_bytes", moves.ahead_wasted_bytes},
-                    {"cancelled", moves.cancelled},
-                    {"corrupt", moves.corrupt},
-                    {"scrubbed", moves.scrubbed},
-                    {"under_way", moves.under_way},
-                    {"passing_bytes", moves.passing_bytes}};
-  }
-  return all.dump();
 }
 
 }  // namespace spillway::capi

@@ -1,0 +1,53 @@
+#include "http/exposition.h"
+
+#include <cmath>
+#include <iterator>
+
+#include <fmt/format.h>
+
+namespace spillway::http {
+
+namespace {
+
+void Escape(std::string_view value, std::string* to) {
+  for (const char c : value) {
+    if (c == '\n') {
+      *to += "\\n";
+      continue;
+    }
+    if (c == '\\' || c == '"') *to += '\\';
+    *to += c;
+  }
+}
+
+}  // namespace
+
+void Exposition::Family(std::string_view name, std::string_view type, std::string_view help) {
+  name_ = name;
+  fmt::format_to(std::back_inserter(text_), "# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+}
+
+void Exposition::Sample(double value, Labels labels) {
+  if (std::isnan(value)) return Line("NaN", labels);
+  if (std::isinf(value)) return Line(value > 0 ? "+Inf" : "-Inf", labels);
+  Line(fmt::format("{}", value), labels);
+}
+
+void Exposition::Line(std::string_view value, Labels labels) {
+  text_ += name_;
+  char before = '{';
+  for (const Label& label : labels) {
+    text_ += before;
+    text_ += label.name;
+    text_ += "=\"";
+    Escape(label.value, &text_);
+    text_ += '"';
+    before = ',';
+  }
+  if (before == ',') text_ += '}';
+  text_ += ' ';
+  text_ += value;
+  text_ += '\n';
+}
+
+}  // namespace spillway::http

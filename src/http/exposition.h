@@ -1,0 +1,53 @@
+// An Exposition is a page of metrics in the text format Prometheus reads: families,
+// each with its help, its type and its samples. It knows no cache.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace spillway::http {
+
+class Exposition {
+ public:
+  struct Label {
+    std::string_view name;
+    std::string_view value;
+  };
+  using Labels = std::initializer_list<Label>;
+
+  // Samples that follow belong to it. Names of counters end in _total.
+  void Counter(std::string_view name, std::string_view help) { Family(name, "counter", help); }
+  void Gauge(std::string_view name, std::string_view help) { Family(name, "gauge", help); }
+
+  template <std::integral Number>
+  void Sample(Number value, Labels labels = {}) {
+    Line(std::to_string(value), labels);
+  }
+  void Sample(double value, Labels labels = {});
+
+  // A family of one.
+  template <typename Number>
+  void Counter(std::string_view name, std::string_view help, Number value) {
+    Counter(name, help);
+    Sample(value);
+  }
+  template <typename Number>
+  void Gauge(std::string_view name, std::string_view help, Number value) {
+    Gauge(name, help);
+    Sample(value);
+  }
+
+  const std::string& text() const { return text_; }
+
+ private:
+  void Family(std::string_view name, std::string_view type, std::string_view help);
+  void Line(std::string_view value, Labels labels);
+
+  std::string text_;
+  std::string name_;
+};
+
+}  // namespace spillway::http

@@ -1,0 +1,74 @@
+#include "http/feed.h"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+
+namespace spillway::http {
+
+namespace {
+
+std::int64_t UnixMs() {
+  const auto now = std::chrono::system_clock::now();  // real world: for people to read
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count();
+}
+
+}  // namespace
+
+Feed::Item& Feed::Next() {
+  Item& item = items_[++latest_ % kKept];
+  item.number = latest_;
+  item.unix_ms = UnixMs();
+  return item;
+}
+
+// Without memory for its words an item stands there without them.
+void Feed::Hear(const Event& event) try {
+  const std::lock_guard lock(mutex_);
+  Item& item = Next();
+  item.is_level = false;
+  item.key.assign(event.key.substr(0, kKeyMax));
+  item.key_bytes = event.key.size();
+  item.action = event.action;
+  item.reason = event.reason;
+  item.level = event.level;
+  item.order.assign(event.order);
+  item.tier.assign(event.tier);
+  item.bytes = event.bytes;
+  item.tokens = event.tokens;
+} catch (const std::bad_alloc&) {
+}
+
+void Feed::Hear(const LevelChange& change) try {
+  const std::lock_guard lock(mutex_);
+  Item& item = Next();
+  item.is_level = true;
+  item.key.clear();
+  item.key_bytes = 0;
+  item.level = change.to;
+  item.from = change.from;
+  item.pressure = change.pressure;
+  item.tier.assign(change.tier);
+} catch (const std::bad_alloc&) {
+}
+
+std::uint64_t Feed::latest() const {
+  const std::lock_guard lock(mutex_);
+  return latest_;
+}
+
+std::vector<Feed::Item> Feed::After(std::uint64_t number, std::size_t most,
+                                    std::uint64_t* passed) const {
+  const std::lock_guard lock(mutex_);
+  // From another life of the server: all that is kept is new.
+  if (number > latest_) number = 0;
+  const std::uint64_t news = latest_ - number;
+  const std::uint64_t count = std::min<std::uint64_t>({news, most, kKept});
+  *passed = news - count;
+  std::vector<Item> items;
+  items.reserve(count);
+  for (std::uint64_t n = latest_ - count + 1; n <= latest_; ++n) items.push_back(items_[n % kKept]);
+  return items;
+}
+
+}  // namespace spillway::http

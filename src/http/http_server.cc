@@ -1,0 +1,353 @@
+#include "http/http_server.h"
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/quiet_thread.h"
+#include "spillway/version.h"
+
+namespace spillway::http {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+using Tcp = asio::ip::tcp;
+using ErrorCode = boost::system::error_code;
+
+namespace {
+
+constexpr std::size_t kReadAtOnce = 16 * 1024;
+
+// What all connections share. Only `pool` runs elsewhere than on the one thread.
+struct Shared {
+  Shared(const HttpSettings& given, const Api* answers) : settings(given), api(answers) {}
+
+  const HttpSettings settings;
+  const Api* const api;
+  asio::thread_pool pool{1};
+  bool stopping = false;
+  std::atomic<std::uint64_t> clients{0};
+  std::atomic<std::uint64_t> streams{0};
+  std::atomic<std::uint64_t> requests{0};
+  std::atomic<std::uint64_t> refused{0};
+};
+
+// One connection, from request to request until either side has enough. It lives as
+// long as somebody is to call it back.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(Tcp::socket socket, std::shared_ptr<Shared> shared)
+      : stream_(std::move(socket)), timer_(stream_.get_executor()), shared_(std::move(shared)) {
+    ++shared_->clients;
+  }
+  ~Session() {
+    --shared_->clients;
+    if (is_stream_) --shared_->streams;
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  void Read();
+  void Close() {
+    timer_.cancel();
+    stream_.close();
+  }
+
+ private:
+  using Response = beast::http::response<beast::http::string_body>;
+
+  void Heard(const ErrorCode& error);
+  void Respond(Answer answer);
+  void Refuse(int status, std::string_view why);
+  void Send(Response response, bool then_close);
+  void BeginStream(const Answer& answer);
+  void StepStream();
+
+  beast::tcp_stream stream_;
+  asio::steady_timer timer_;
+  const std::shared_ptr<Shared> shared_;
+  beast::flat_buffer buffer_{kReadAtOnce * 32};
+  std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
+  std::optional<Response> response_;
+  // A stream's.
+  bool is_stream_ = false;
+  std::string chunk_;
+  Duration every_{};
+  std::uint64_t after_ = 0;
+};
+
+void Session::Read() {
+  parser_.emplace();
+  parser_->header_limit(shared_->settings.header_max);
+  parser_->body_limit(shared_->settings.body_max);
+  // A client may be idle between requests, and must not be once it has begun one.
+  stream_.expires_after(shared_->settings.idle_max);
+  const auto self = shared_from_this();
+  if (buffer_.size() > 0) {
+    stream_.expires_after(shared_->settings.request_within);
+    beast::http::async_read(stream_, buffer_, *parser_,
+                            [self](const ErrorCode& error, std::size_t) { self->Heard(error); });
+    return;
+  }
+  stream_.async_read_some(buffer_.prepare(kReadAtOnce), [self](const ErrorCode& error,
+                                                               std::size_t bytes) {
+    if (error) return self->Close();
+    self->buffer_.commit(bytes);
+    self->stream_.expires_after(self->shared_->settings.request_within);
+    beast::http::async_read(self->stream_, self->buffer_, *self->parser_,
+                            [self](const ErrorCode& wrong, std::size_t) { self->Heard(wrong); });
+  });
+}
+
+void Session::Heard(const ErrorCode& error) {
+  if (error == beast::http::error::header_limit) {
+    return Refuse(431, "the request's headers are too long");
+  }
+  if (error == beast::http::error::body_limit) return Refuse(413, "the request's body is too long");
+  if (error.category() == beast::http::make_error_code(beast::http::error::bad_method).category() &&
+      error != beast::http::error::end_of_stream && error != beast::http::error::partial_message) {
+    return Refuse(400, "this is not HTTP/1.1");
+  }
+  if (error) return Close();
+  ++shared_->requests;
+  const auto& message = parser_->get();
+  const auto field = [&](beast::http::field name) {
+    const beast::string_view text = message[name];
+    return std::string_view(text.data(), text.size());
+  };
+  const auto view = [](beast::string_view text) {
+    return std::string_view(text.data(), text.size());
+  };
+  Request request{.method = view(message.method_string()),
+                  .target = view(message.target()),
+                  .host = field(beast::http::field::host),
+                  .origin = field(beast::http::field::origin),
+                  .authorization = field(beast::http::field::authorization),
+                  .content_type = field(beast::http::field::content_type),
+                  .body = message.body()};
+  // A browser that lost a stream says what it has heard last.
+  const beast::string_view heard = message["Last-Event-ID"];
+  std::string target;
+  if (!heard.empty()) {
+    const std::size_t mark = std::min(request.target.find('?'), request.target.size());
+    target = fmt::format("{}?after={}&{}", request.target.substr(0, mark), view(heard),
+                         request.target.substr(std::min(mark + 1, request.target.size())));
+    request.target = target;
+  }
+  Answer answer;
+  try {
+    answer = shared_->api->Handle(request);
+  } catch (const std::bad_alloc&) {
+    return Refuse(503, "no memory");
+  }
+  if (answer.live) return BeginStream(answer);
+  if (!answer.later) return Respond(std::move(answer));
+  stream_.expires_never();  // The work has a bound of its own.
+  asio::post(shared_->pool, [self = shared_from_this(), answer = std::move(answer)]() mutable {
+    Answer made = answer.later();
+    made.headers = std::move(answer.headers);
+    asio::post(self->stream_.get_executor(),
+               [self, made = std::move(made)]() mutable { self->Respond(std::move(made)); });
+  });
+}
+
+void Session::Respond(Answer answer) {
+  const auto& message = parser_->get();
+  Response response;
+  response.version(message.version());
+  response.result(static_cast<unsigned>(answer.status));
+  response.set(beast::http::field::content_type, answer.type);
+  for (const auto& [name, value] : answer.headers) response.set(name, value);
+  response.content_length(answer.body.size());
+  if (message.method() != beast::http::verb::head) response.body() = std::move(answer.body);
+  Send(std::move(response), !message.keep_alive());
+}
+
+void Session::Refuse(int status, std::string_view why) {
+  Response response;
+  response.version(11);
+  response.result(static_cast<unsigned>(status));
+  response.set(beast::http::field::content_type, "application/json");
+  response.body() = fmt::format("{{\"error\":\"{}\"}}", why);
+  response.content_length(response.body().size());
+  Send(std::move(response), true);
+}
+
+void Session::Send(Response response, bool then_close) {
+  response.set(beast::http::field::server, "spillway/" SPILLWAY_VERSION);
+  response.keep_alive(!then_close && !shared_->stopping);
+  response_ = std::move(response);
+  stream_.expires_after(shared_->settings.answer_within);
+  const bool close = !response_->keep_alive();
+  const auto done = [self = shared_from_this(), close](const ErrorCode& error, std::size_t) {
+    if (error || close) return self->Close();
+    self->Read();
+  };
+  // An answer to HEAD has a length and no body.
+  if (response_->body().empty()) {
+    auto serializer =
+        std::make_shared<beast::http::response_serializer<beast::http::string_body>>(*response_);
+    beast::http::async_write_header(
+        stream_, *serializer,
+        [done, serializer](const ErrorCode& error, std::size_t bytes) { done(error, bytes); });
+    return;
+  }
+  beast::http::async_write(stream_, *response_, done);
+}
+
+// --- streams ---
+
+void Session::BeginStream(const Answer& answer) {
+  if (shared_->streams >= shared_->settings.streams_max) {
+    return Refuse(503, "too many are listening already");
+  }
+  ++shared_->streams;
+  is_stream_ = true;
+  every_ = answer.every;
+  after_ = answer.after;
+  chunk_ = fmt::format("HTTP/1.1 200 OK\r\nServer: spillway/{}\r\nContent-Type: {}\r\n",
+                       SPILLWAY_VERSION, answer.type);
+  for (const auto& [name, value] : answer.headers) chunk_ += fmt::format("{}: {}\r\n", name, value);
+  chunk_ += "Connection: close\r\n\r\nretry: 1000\n\n";
+  StepStream();
+}
+
+// The next step is made only when the last one has been taken: who reads slowly
+// hears less often, and holds one step of memory.
+void Session::StepStream() {
+  if (shared_->stopping) return Close();
+  try {
+    chunk_ += shared_->api->Step(&after_);
+  } catch (const std::bad_alloc&) {
+    return Close();
+  }
+  stream_.expires_after(shared_->settings.answer_within);
+  asio::async_write(stream_, asio::buffer(chunk_),
+                    [self = shared_from_this()](const ErrorCode& error, std::size_t) {
+                      if (error) return self->Close();
+                      self->chunk_.clear();
+                      self->stream_.expires_never();
+                      self->timer_.expires_after(self->every_);
+                      self->timer_.async_wait([self](const ErrorCode& cancelled) {
+                        if (!cancelled) self->StepStream();
+                      });
+                    });
+}
+
+}  // namespace
+
+// --- the server ---
+
+class HttpServer::Impl {
+ public:
+  Impl(const HttpSettings& settings, const Api* api)
+      : shared_(std::make_shared<Shared>(settings, api)), acceptor_(io_) {}
+  ~Impl() {
+    asio::post(io_, [this] { Stop(); });
+    if (thread_.joinable()) thread_.join();
+    shared_->pool.join();
+    io_.restart();
+    io_.poll();  // Answers of the pool that came too late.
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Status Listen() {
+    const HttpSettings& settings = shared_->settings;
+    const std::string where = fmt::format("{}:{}", settings.bind, settings.port);
+    ErrorCode error;
+    const asio::ip::address address = asio::ip::make_address(settings.bind, error);
+    if (error) {
+      return Error{
+          Code::kInvalidArgument,
+          fmt::format("http: '{}' is not an address; 127.0.0.1 would be one", settings.bind)};
+    }
+    const Tcp::endpoint endpoint(address, settings.port);
+    acceptor_.open(endpoint.protocol(), error);
+    if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+    if (!error) acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    if (error) {
+      return Error{Code::kUnavailable,
+                   fmt::format("http: can't listen on {}: {}; http_port chooses another one", where,
+                               error.message())};
+    }
+    port_ = acceptor_.local_endpoint().port();
+    Accept();
+    thread_ = QuietThread([this] { io_.run(); });
+    return {};
+  }
+  std::uint16_t port() const { return port_; }
+  const Shared& shared() const { return *shared_; }
+
+ private:
+  void Accept() {
+    acceptor_.async_accept([this](const ErrorCode& error, Tcp::socket socket) {
+      if (error == asio::error::operation_aborted || shared_->stopping) return;
+      if (error) {
+        // Out of descriptors, mostly: somebody has to go first.
+        pause_.expires_after(std::chrono::milliseconds(100));  // real world: the kernel's
+        pause_.async_wait([this](const ErrorCode& cancelled) {
+          if (!cancelled) Accept();
+        });
+        return;
+      }
+      if (shared_->clients >= shared_->settings.clients_max) {
+        ++shared_->refused;  // Closed with the socket.
+      } else {
+        const auto session = std::make_shared<Session>(std::move(socket), shared_);
+        std::erase_if(sessions_, [](const std::weak_ptr<Session>& each) { return each.expired(); });
+        sessions_.push_back(session);
+        session->Read();
+      }
+      Accept();
+    });
+  }
+  void Stop() {
+    shared_->stopping = true;
+    ErrorCode ignored;
+    acceptor_.close(ignored);
+    pause_.cancel();
+    for (const std::weak_ptr<Session>& each : sessions_) {
+      if (const auto session = each.lock()) session->Close();
+    }
+  }
+
+  asio::io_context io_{1};
+  const std::shared_ptr<Shared> shared_;
+  Tcp::acceptor acceptor_;
+  asio::steady_timer pause_{io_};
+  std::vector<std::weak_ptr<Session>> sessions_;
+  std::thread thread_;
+  std::uint16_t port_ = 0;
+};
+
+Result<std::unique_ptr<HttpServer>> HttpServer::Open(const HttpSettings& settings, const Api* api) {
+  auto impl = std::make_unique<Impl>(settings, api);
+  if (Status listening = impl->Listen(); !listening) return listening.error();
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+}
+
+HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpServer::~HttpServer() = default;
+
+std::uint16_t HttpServer::port() const { return impl_->port(); }
+
+HttpServer::Counts HttpServer::counts() const {
+  const Shared& shared = impl_->shared();
+  return {shared.clients, shared.streams, shared.requests, shared.refused};
+}
+
+}  // namespace spillway::http
