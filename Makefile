@@ -19,7 +19,7 @@ bootstrap = @tools/bootstrap.sh $(1)
 build     = @tools/build.sh $(1)
 check     = @python3 tools/check.py $(1)
 
-.PHONY: all run test bench lint san coverage sim kill-loop sweep graph-check resp-diff replay-table ci-long install format clean help
+.PHONY: all run test bench bench-resp lint san coverage sim kill-loop sweep graph-check resp-diff replay-table ci-long install format clean help
 .DEFAULT_GOAL := all
 
 all: ## Build the program and the libraries (the default)
@@ -39,6 +39,11 @@ bench: ## Measure beside the peers, in one run
 	$(call bootstrap,bench)
 	$(call build,release benches)
 	@tools/run_benches.sh build/release/bench
+
+bench-resp: ## spillwayd beside Debian's Redis 7, in turns
+	$(call bootstrap,bench)
+	$(call build,release spillwayd_bin resp_lean)
+	@python3 bench/resp/run.py build/release/bin/spillwayd build/release/bench/resp/resp_lean
 
 lint: ## Format, include directions, determinism, machine paths, clang-tidy
 	$(call bootstrap,lint)

@@ -23,9 +23,9 @@ std::string Describe(State& state, const Session& session) {
       session.id, session.address, session.local_address, session.fd, session.name,
       seconds(now - session.since), seconds(now - active), session.in_multi ? "x" : "N", session.db,
       session.in_multi ? static_cast<std::int64_t>(session.queued.size()) : -1,
-      session.queued_bytes, session.out.held(), session.out.leased(), session.out.held(),
-      session.last_command, static_cast<int>(session.protocol), session.library,
-      session.library_version);
+      session.queued_bytes, session.out_bytes.load(), session.out_leased.load(),
+      session.out_bytes.load(), session.last_command, static_cast<int>(session.protocol),
+      session.library, session.library_version);
 }
 
 bool Printing(std::string_view text) {

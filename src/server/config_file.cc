@@ -115,9 +115,6 @@ Status CheckSettings(const Settings& settings) {
         "server.password_file, or bind to 127.0.0.1 (server.open_to_all = true if it is meant)",
         settings.bind));
   }
-  if (settings.port == 0 && settings.socket.empty()) {
-    return Bad("server.port: neither a port nor a socket to listen on");
-  }
   if (settings.bulk_max < kMiB) {
     return Bad("server.bulk_max: it must be at least 1MiB");
   }

@@ -405,9 +405,11 @@ void Connection::SubmitPending() {
     }
     pending.operations.push_back(std::move(one->operation));
   }
+  state_->in_flight.fetch_add(1);
   state_->cache().Submit(pending.operations.data(), pending.operations.size(), kFetchWait,
                          Completion([self = shared_from_this()] {
                            asio::post(self->loop_->io, [self] { self->OnPending(); });
+                           self->state_->in_flight.fetch_sub(1);
                          }));
 }
 
@@ -452,6 +454,8 @@ bool Connection::OverOutput() const {
 // After requests have run.
 void Connection::GoOn() {
   if (closed_) return;
+  session_.out_bytes.store(session_.out.held(), std::memory_order_relaxed);
+  session_.out_leased.store(session_.out.leased(), std::memory_order_relaxed);
   if (std::exchange(session_.wrote, false) && state_->direct().needs_settling()) {
     settling_ = waiting_ = true;
     settler_->Await([self = shared_from_this()] {

@@ -153,9 +153,7 @@ int Main(int argc, char** argv) {
   }
   Result<Config> config = ReadConfig(flags);
   if (!config) return Say(config.error());
-  if (config->server.port != 0 || flags.has_socket || !config->server.socket.empty()) {
-    if (const Status ok = CheckSettings(config->server); !ok) return Say(ok.error());
-  }
+  if (const Status ok = CheckSettings(config->server); !ok) return Say(ok.error());
   return Serve(std::move(*config), flags, for_time);
 }
 

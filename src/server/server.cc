@@ -24,6 +24,7 @@ namespace asio = boost::asio;
 
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr int kTicksPerLook = 10;
+constexpr int kGoodbyeLooks = 150;  // 15 s: reads take 10 at most.
 
 std::size_t LoopsFor(const Settings& settings) {
   if (settings.io_threads > 0) return settings.io_threads;
@@ -41,7 +42,7 @@ std::string Text(const asio::ip::tcp::endpoint& endpoint) {
 
 }  // namespace
 
-Server::Server(State* state) : state_(state), settler_(&state->cache()) {
+Server::Server(State* state) : state_(state), settler_(std::make_unique<Settler>(&state->cache())) {
   const std::size_t count = LoopsFor(state->settings);
   state->settings.io_threads = count;
   for (std::size_t i = 0; i < count; ++i) loops_.push_back(std::make_unique<Loop>());
@@ -50,9 +51,22 @@ Server::Server(State* state) : state_(state), settler_(&state->cache()) {
 
 Server::~Server() {
   if (!socket_path_.empty()) unlink(socket_path_.c_str());
+  settler_.reset();
+  // Who waits for a lower tier is told within its own bound, and then posts to its
+  // loop: so loops stay until nobody does.
+  for (int i = 0; i < kGoodbyeLooks && state_->in_flight.load() > 0; ++i) {
+    std::this_thread::sleep_for(kTick);  // real world: a disk is being read
+  }
+  if (state_->in_flight.load() == 0) return;
+  LogWarning("a read from a lower tier does not end");
+  for (auto& loop : loops_) static_cast<void>(loop.release());
 }
 
 Result<std::unique_ptr<Server>> Server::Open(State* state) {
+  if (state->settings.port == 0 && state->settings.socket.empty()) {
+    return Error{Code::kInvalidArgument,
+                 "neither a port nor a socket to listen on (--port, --socket)"};
+  }
   std::unique_ptr<Server> server(new Server(state));
   if (state->settings.port != 0) {
     if (Status ok = server->ListenTcp(); !ok) return ok.error();
@@ -170,9 +184,9 @@ void Server::Take(Loop* loop, Socket socket, std::string address, std::string lo
   socket.native_non_blocking(true, ignored);
   state_->connected.fetch_add(1, std::memory_order_relaxed);
   state_->counters.connections.fetch_add(1, std::memory_order_relaxed);
-  auto connection =
-      std::make_shared<Connection>(state_, &settler_, loop, Connection::Socket(std::move(socket)),
-                                   std::move(address), std::move(local_address));
+  auto connection = std::make_shared<Connection>(state_, settler_.get(), loop,
+                                                 Connection::Socket(std::move(socket)),
+                                                 std::move(address), std::move(local_address));
   asio::post(loop->io, [loop, connection] {
     loop->connections.insert(connection);
     connection->Start();

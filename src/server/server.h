@@ -52,8 +52,8 @@ class Server {
   void Tick(Loop* loop, int count);
 
   State* const state_;
-  Settler settler_;
   std::vector<std::unique_ptr<Loop>> loops_;
+  std::unique_ptr<Settler> settler_;  // Its thread posts to the loops: it goes first.
   std::unique_ptr<Tcp::acceptor> tcp_;
   std::unique_ptr<Local::acceptor> unix_;
   std::unique_ptr<boost::asio::steady_timer> pause_;

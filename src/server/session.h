@@ -93,8 +93,9 @@ struct Session {
   // --- for CLIENT LIST; any thread ---
   std::atomic<TimePoint::rep> last_active{0};
   std::atomic<bool> kill{false};
-  const char* last_command = "NULL";  // Of the table: lives for ever.
-  std::atomic<std::uint64_t> commands{0};
+  const char* last_command = "NULL";        // Of the table: lives for ever.
+  std::atomic<std::uint64_t> out_bytes{0};  // As it was after the last requests.
+  std::atomic<std::uint64_t> out_leased{0};
 };
 
 }  // namespace spillway::server

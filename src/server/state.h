@@ -100,6 +100,7 @@ class State {
   };
   Counters counters;
   std::atomic<std::uint64_t> connected{0};
+  std::atomic<int> in_flight{0};      // Submits whose completion will be posted.
   std::atomic<bool> any_kill{false};  // CLIENT KILL has named somebody.
   const std::int64_t started_unix_ms;
   const std::string run_id;
