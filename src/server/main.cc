@@ -83,6 +83,43 @@ void Reload(State* state, const Flags& flags) {
   NotifyManager("READY=1");
 }
 
+std::string WhereServed(const State& state, const Server& server) {
+  const Settings& settings = state.settings;
+  std::string where;
+  if (settings.port != 0) where = fmt::format("{}:{}", settings.bind, server.port());
+  if (settings.port != 0 && !settings.socket.empty()) where += " and ";
+  return where + settings.socket;
+}
+
+// Until somebody says that it is enough. What hangs on the server's loops goes
+// before them.
+void RunUntilTold(State* state, Server* server, const Flags& flags, Duration for_time) {
+  boost::asio::signal_set stop(server->io(), SIGTERM, SIGINT);
+  stop.async_wait([&](const boost::system::error_code& error, int) {
+    if (!error) server->Stop();
+  });
+  boost::asio::signal_set hang_up(server->io(), SIGHUP);
+  std::function<void()> listen = [&] {
+    hang_up.async_wait([&](const boost::system::error_code& error, int) {
+      if (error) return;
+      Reload(state, flags);
+      listen();
+    });
+  };
+  listen();
+  boost::asio::steady_timer end(server->io());
+  if (for_time > Duration::zero()) {
+    end.expires_after(for_time);
+    end.async_wait([&](const boost::system::error_code& error) {
+      if (!error) server->Stop();
+    });
+  }
+  LogInfo("spillwayd {}: serves Redis on {}", SPILLWAY_VERSION, WhereServed(*state, *server));
+  NotifyManager("READY=1");
+  server->Run();
+  NotifyManager("STOPPING=1");
+}
+
 int Serve(Config config, const Flags& flags, Duration for_time) {
   const auto events = std::make_shared<State::Events>();
   config.cache.on_event = [events](const Event& event) { events->Hear(event); };
@@ -91,43 +128,15 @@ int Serve(Config config, const Flags& flags, Duration for_time) {
   if (!flags.has_socket && config.server.socket.empty()) {
     config.server.socket = DefaultSocket(config);
   }
-  State state(config, cache->get(), events);
-  state.config_file = flags.config;
-  Result<std::unique_ptr<Server>> server = Server::Open(&state);
-  if (!server) return Say(server.error());
-  if (const Status started = (*cache)->Start(); !started) return Say(started.error());
-
-  boost::asio::signal_set stop((*server)->io(), SIGTERM, SIGINT);
-  stop.async_wait([&](const boost::system::error_code& error, int) {
-    if (!error) (*server)->Stop();
-  });
-  boost::asio::signal_set hang_up((*server)->io(), SIGHUP);
-  std::function<void()> listen = [&] {
-    hang_up.async_wait([&](const boost::system::error_code& error, int) {
-      if (error) return;
-      Reload(&state, flags);
-      listen();
-    });
-  };
-  listen();
-  boost::asio::steady_timer end((*server)->io());
-  if (for_time > Duration::zero()) {
-    end.expires_after(for_time);
-    end.async_wait([&](const boost::system::error_code& error) {
-      if (!error) (*server)->Stop();
-    });
+  {
+    State state(config, cache->get(), events);
+    state.config_file = flags.config;
+    Result<std::unique_ptr<Server>> server = Server::Open(&state);
+    if (!server) return Say(server.error());
+    if (const Status started = (*cache)->Start(); !started) return Say(started.error());
+    RunUntilTold(&state, server->get(), flags, for_time);
   }
-  LogInfo("spillwayd {}: serves Redis on {}{}{}", SPILLWAY_VERSION,
-          state.settings.port != 0 ? fmt::format("{}:{}", state.settings.bind, (*server)->port())
-                                   : std::string(),
-          state.settings.port != 0 && !state.settings.socket.empty() ? " and " : "",
-          state.settings.socket);
-  NotifyManager("READY=1");
-  (*server)->Run();
-  NotifyManager("STOPPING=1");
-  server->reset();
-  const Status closed = Cache::Close(std::move(*cache));
-  if (!closed) return Say(closed.error());
+  if (const Status closed = Cache::Close(std::move(*cache)); !closed) return Say(closed.error());
   LogInfo("spillwayd: closed");
   return 0;
 }

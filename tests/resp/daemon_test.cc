@@ -26,6 +26,12 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using namespace std::chrono_literals;
 
+// The built one, or another that the environment names (one with sanitizers).
+std::string Program() {
+  const char* const other = std::getenv("SPILLWAYD");
+  return other != nullptr ? other : SPILLWAYD_BIN;
+}
+
 class DaemonTest : public ::testing::Test {
  protected:
   DaemonTest() {
@@ -46,8 +52,7 @@ class DaemonTest : public ::testing::Test {
   std::string socket() const { return dir_ + "/s.sock"; }
   void Start(const std::string& config = "", std::vector<std::string> more = {}) {
     Write("d.toml", config);
-    std::vector<std::string> words{SPILLWAYD_BIN, "--config", dir_ + "/d.toml", "--socket",
-                                   socket()};
+    std::vector<std::string> words{Program(), "--config", dir_ + "/d.toml", "--socket", socket()};
     if (config.find("port") == std::string::npos) words.insert(words.end(), {"--port", "0"});
     words.insert(words.end(), more.begin(), more.end());
     daemon_ = std::make_unique<Daemon>(words, socket());
@@ -276,7 +281,7 @@ TEST_F(DaemonTest, TheSocketIsOursAlone) {
 
 // The exit status and the words of a daemon that does not start.
 std::string Refusal(const std::string& words) {
-  const std::string command = std::string(SPILLWAYD_BIN) + " " + words + " 2>&1; echo \"($?)\"";
+  const std::string command = Program() + " " + words + " 2>&1; echo \"($?)\"";
   std::string out;
   FILE* const pipe = popen(command.c_str(), "r");
   char line[512];
