@@ -54,7 +54,7 @@ def main():
     port = 21000 + os.getpid() % 20000
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     processes = [
-        subprocess.Popen([spillwayd, "--port", str(port), "--socket", ours], **quiet),
+        subprocess.Popen([spillwayd, "--port", str(port), "--http-port", "0", "--socket", ours], **quiet),
         subprocess.Popen(["redis-server", "--port", str(port + 1), "--unixsocket", theirs, "--save",
                           "", "--dir", folder], **quiet)]
     try:

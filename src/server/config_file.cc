@@ -104,16 +104,25 @@ Result<Config> LoadConfig(const std::string& toml_text, std::string_view file, c
 }
 
 Status CheckSettings(const Settings& settings) {
-  const bool loopback =
-      settings.bind == "127.0.0.1" || settings.bind == "::1" || settings.bind == "localhost";
-  if (settings.port > 65535) {
-    return Bad(fmt::format("server.port: {} is no port; it must be 0 to 65535", settings.port));
-  }
-  if (settings.port != 0 && !loopback && settings.password.empty() && !settings.open_to_all) {
-    return Bad(fmt::format(
-        "server.bind: {} can be reached from other machines, and there is no password: set "
-        "server.password_file, or bind to 127.0.0.1 (server.open_to_all = true if it is meant)",
-        settings.bind));
+  struct Door {
+    std::string_view name;
+    std::uint64_t port;
+    const std::string& bind;
+  };
+  for (const Door& door : {Door{"", settings.port, settings.bind},
+                           Door{"http_", settings.http_port, settings.http_bind}}) {
+    const bool loopback =
+        door.bind == "127.0.0.1" || door.bind == "::1" || door.bind == "localhost";
+    if (door.port > 65535) {
+      return Bad(
+          fmt::format("server.{}port: {} is no port; it must be 0 to 65535", door.name, door.port));
+    }
+    if (door.port != 0 && !loopback && settings.password.empty() && !settings.open_to_all) {
+      return Bad(fmt::format(
+          "server.{}bind: {} can be reached from other machines, and there is no password: set "
+          "server.password_file, or bind to 127.0.0.1 (server.open_to_all = true if it is meant)",
+          door.name, door.bind));
+    }
   }
   if (settings.bulk_max < kMiB) {
     return Bad("server.bulk_max: it must be at least 1MiB");

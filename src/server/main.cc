@@ -17,6 +17,7 @@
 #include "server/server.h"
 #include "server/settings.h"
 #include "server/state.h"
+#include "server/watching.h"
 #include "spillway/version.h"
 
 namespace spillway::server {
@@ -30,7 +31,9 @@ struct Flags {
   std::string socket;
   std::string for_time;
   std::uint64_t port = 0;
+  std::uint64_t http_port = 0;
   bool has_port = false;
+  bool has_http_port = false;
   bool has_socket = false;
 };
 
@@ -52,6 +55,7 @@ Result<Config> ReadConfig(const Flags& flags) {
     config = std::move(*read);
   }
   if (flags.has_port) config.server.port = flags.port;
+  if (flags.has_http_port) config.server.http_port = flags.http_port;
   if (!flags.dir.empty()) config.cache.disk_dir = flags.dir;
   if (flags.has_socket) config.server.socket = flags.socket;
   return config;
@@ -122,7 +126,12 @@ void RunUntilTold(State* state, Server* server, const Flags& flags, Duration for
 
 int Serve(Config config, const Flags& flags, Duration for_time) {
   const auto events = std::make_shared<State::Events>();
-  config.cache.on_event = [events](const Event& event) { events->Hear(event); };
+  const auto feed = std::make_shared<http::Feed>();
+  config.cache.on_event = [events, feed](const Event& event) {
+    events->Hear(event);
+    feed->Hear(event);
+  };
+  config.cache.on_level = [feed](const LevelChange& change) { feed->Hear(change); };
   Result<std::unique_ptr<Cache>> cache = Cache::Open(config.cache);
   if (!cache) return Say(cache.error());
   if (!flags.has_socket && config.server.socket.empty()) {
@@ -133,6 +142,8 @@ int Serve(Config config, const Flags& flags, Duration for_time) {
     state.config_file = flags.config;
     Result<std::unique_ptr<Server>> server = Server::Open(&state);
     if (!server) return Say(server.error());
+    const Result<std::unique_ptr<Watching>> watching = Watching::Open(&state, server->get(), feed);
+    if (!watching) return Say(watching.error());
     if (const Status started = (*cache)->Start(); !started) return Say(started.error());
     RunUntilTold(&state, server->get(), flags, for_time);
   }
@@ -146,13 +157,17 @@ int Main(int argc, char** argv) {
   Flags flags;
   app.add_option("--config", flags.config, "TOML file with settings");
   app.add_option("--dir", flags.dir, "Folder of the disk tier");
-  CLI::Option* const port = app.add_option("--port", flags.port, "TCP port; 0: none");
+  CLI::Option* const port =
+      app.add_option("--port", flags.port, "TCP port (default 7379); 0: none");
+  CLI::Option* const http_port =
+      app.add_option("--http-port", flags.http_port, "Port of HTTP (default 7380); 0: none");
   CLI::Option* const socket =
       app.add_option("--socket", flags.socket, "Path of the Unix socket; empty: none");
   app.add_option("--for", flags.for_time, "Ends by itself after this long, as in 20s");
   app.set_version_flag("--version", SPILLWAY_VERSION);
   CLI11_PARSE(app, argc, argv);
   flags.has_port = port->count() > 0;
+  flags.has_http_port = http_port->count() > 0;
   flags.has_socket = socket->count() > 0;
   Duration for_time{};
   if (!flags.for_time.empty()) {

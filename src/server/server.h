@@ -33,6 +33,8 @@ class Server {
   // Any thread, once or more. Run returns when all connections are closed.
   void Stop();
 
+  // Whether it has been told to stop.
+  bool stopping() const { return stopping_; }
   // The port it got, where 0 was not "none" but "any" (tests).
   std::uint16_t port() const { return port_; }
   // For what else is to run on the first loop.

@@ -88,6 +88,25 @@ constexpr std::array kRows = {
                  return {};
                },
                [](const Settings& s) { return s.socket; }},
+    SettingRow{"http_bind", "", "an address", false, false,
+               "Address HTTP listens on. Anything but loopback needs a password.",
+               [](std::string_view text, Settings* s) -> Status {
+                 s->http_bind = text;
+                 return {};
+               },
+               [](const Settings& s) { return s.http_bind; }},
+    SettingRow{"http_port", "", "a port", false, false,
+               "Port of HTTP: health, metrics, API; 0: none.",
+               [](std::string_view text, Settings* s) { return ReadNumber(text, &s->http_port); },
+               [](const Settings& s) { return fmt::to_string(s.http_port); }},
+    SettingRow{"http_hosts", "", "names", false, false,
+               "Names by which HTTP may be called besides localhost and `http_bind`, with commas "
+               "between; others are refused, since a page elsewhere could have made them up.",
+               [](std::string_view text, Settings* s) -> Status {
+                 s->http_hosts = text;
+                 return {};
+               },
+               [](const Settings& s) { return s.http_hosts; }},
     SettingRow{"password", "requirepass", "a password", true, true,
                "What AUTH must say; empty: nothing is asked for. Better kept in a file: "
                "`password_file`.",

@@ -20,6 +20,9 @@ struct Settings {
   std::string bind = "127.0.0.1";
   std::uint64_t port = 7379;  // 0: no TCP.
   std::string socket;         // Path; empty: none. "auto" is resolved by the program.
+  std::string http_bind = "127.0.0.1";
+  std::uint64_t http_port = 7380;  // 0: no HTTP.
+  std::string http_hosts;          // Names it may be called by, with commas between.
   // --- who may ---
   std::string password;  // Empty: none is asked for.
   bool open_to_all = false;

@@ -54,6 +54,9 @@ class DaemonTest : public ::testing::Test {
     Write("d.toml", config);
     std::vector<std::string> words{Program(), "--config", dir_ + "/d.toml", "--socket", socket()};
     if (config.find("port") == std::string::npos) words.insert(words.end(), {"--port", "0"});
+    if (config.find("http_port") == std::string::npos) {
+      words.insert(words.end(), {"--http-port", "0"});
+    }
     words.insert(words.end(), more.begin(), more.end());
     daemon_ = std::make_unique<Daemon>(words, socket());
     ASSERT_TRUE(Client(socket()).connected());
@@ -292,9 +295,10 @@ std::string Refusal(const std::string& words) {
 
 TEST_F(DaemonTest, WhoCantStartSaysWhy) {
   Start("", {"--dir", dir_ + "/disk"});
-  EXPECT_THAT(Refusal("--for 1s --port 0 --socket " + socket()),
+  EXPECT_THAT(Refusal("--for 1s --port 0 --http-port 0 --socket " + socket()),
               AllOf(HasSubstr("another process listens on"), HasSubstr("(1)")));
-  EXPECT_THAT(Refusal("--for 1s --port 0 --socket " + dir_ + "/b.sock --dir " + dir_ + "/disk"),
+  EXPECT_THAT(Refusal("--for 1s --port 0 --http-port 0 --socket " + dir_ + "/b.sock --dir " + dir_ +
+                      "/disk"),
               AllOf(HasSubstr("disk"), HasSubstr("(1)")));
   Write("bad.toml", "[server]\nprot = 1\n");
   EXPECT_THAT(Refusal("--for 1s --config " + dir_ + "/bad.toml"),

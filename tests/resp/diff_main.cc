@@ -208,7 +208,7 @@ int Main(int argc, char** argv) {
     const std::string theirs = dir + "/redis.sock";
     const std::string ours = dir + "/spillway.sock";
     Daemon one({redis, "--port", "0", "--unixsocket", theirs, "--save", "", "--dir", dir}, theirs);
-    Daemon two({spillwayd, "--port", "0", "--socket", ours}, ours);
+    Daemon two({spillwayd, "--port", "0", "--http-port", "0", "--socket", ours}, ours);
     if (!Client(theirs).connected() || !Client(ours).connected()) {
       std::printf("a server did not start\n");
       return 2;

@@ -1,0 +1,112 @@
+#include "server/watching.h"
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "server/command.h"
+
+namespace spillway::server {
+
+namespace {
+
+std::vector<std::string> HostsOf(const Settings& settings) {
+  std::vector<std::string> hosts;
+  const bool v6 = settings.http_bind.find(':') != std::string::npos;
+  hosts.push_back(v6 ? fmt::format("[{}]", settings.http_bind) : settings.http_bind);
+  std::string name;
+  for (const char c : settings.http_hosts + ",") {
+    if (c != ',' && c != ' ') {
+      name += c;
+    } else if (!name.empty()) {
+      hosts.push_back(std::exchange(name, {}));
+    }
+  }
+  return hosts;
+}
+
+// All commands and subcommands that were called.
+template <typename Each>
+void ForEachCalled(const State& state, Each&& each) {
+  const auto visit = [&](const Command& command) {
+    const CommandCounts& counts = state.counts[NumberOf(command)];
+    if (counts.calls > 0) each(command.full_name(), counts);
+  };
+  for (const Command& command : Commands()) {
+    visit(command);
+    for (const Command& subcommand : command.subcommands) visit(subcommand);
+  }
+}
+
+}  // namespace
+
+Watching::Watching(State* state, const Server* server, std::shared_ptr<const http::Feed> feed)
+    : state_(state), server_(server), feed_(std::move(feed)) {
+  http::Api::Settings settings;
+  settings.cache = &state->cache();
+  settings.feed = feed_.get();
+  settings.hosts = HostsOf(state->settings);
+  settings.password = [state] {
+    const std::lock_guard lock(state->commands);  // CONFIG SET may change it.
+    return state->settings.password;
+  };
+  settings.not_ready = [this] { return WhyNotReady(); };
+  settings.metrics = [this](http::Exposition* page) { AddMetrics(page); };
+  api_.emplace(std::move(settings));
+}
+
+Result<std::unique_ptr<Watching>> Watching::Open(State* state, const Server* server,
+                                                 std::shared_ptr<const http::Feed> feed) {
+  std::unique_ptr<Watching> watching(new Watching(state, server, std::move(feed)));
+  const Settings& settings = state->settings;
+  if (settings.http_port == 0) return watching;
+  http::HttpSettings http;
+  http.bind = settings.http_bind == "localhost" ? "127.0.0.1" : settings.http_bind;
+  http.port = static_cast<std::uint16_t>(settings.http_port);
+  Result<std::unique_ptr<http::HttpServer>> opened = http::HttpServer::Open(http, &*watching->api_);
+  if (!opened) return opened.error();
+  watching->http_ = std::move(*opened);
+  LogInfo("spillwayd: http://{}:{}/ has metrics and the API", http.bind, watching->http_->port());
+  return watching;
+}
+
+std::string Watching::WhyNotReady() const {
+  if (server_->stopping()) return "it is stopping";
+  if (state_->cache().stats().loading) return "the disk tier is being read in";
+  return {};
+}
+
+void Watching::AddMetrics(http::Exposition* page) const {
+  const State::Counters& counters = state_->counters;
+  page->Gauge("spillway_clients", "Clients connected now.", state_->connected.load());
+  page->Counter("spillway_clients_accepted_total", "Clients that connected.",
+                counters.connections.load());
+  page->Counter("spillway_clients_refused_total", "Clients turned away, since there were too many.",
+                counters.refused_connections.load());
+  page->Counter("spillway_clients_stalled_total", "Clients closed for being slow.",
+                counters.closed_slow.load());
+  page->Counter("spillway_commands_total", "Commands answered.", counters.commands.load());
+  page->Counter("spillway_command_errors_total", "Of these, with an error.",
+                counters.errors.load());
+  page->Counter("spillway_received_bytes_total", "Bytes received from clients.",
+                counters.net_in.load());
+  page->Counter("spillway_sent_bytes_total", "Bytes sent to clients.", counters.net_out.load());
+  page->Counter("spillway_writes_refused_total", "Writes refused for pressure.",
+                counters.refused_writes.load());
+  page->Counter("spillway_writes_dropped_total", "Writes said to be done and dropped (on_blocked).",
+                counters.dropped_writes.load());
+  const std::lock_guard lock(state_->commands);
+  page->Counter("spillway_command_calls_total", "Calls of each command.");
+  ForEachCalled(*state_, [&](const std::string& name, const CommandCounts& counts) {
+    page->Sample(counts.calls, {{"command", name}});
+  });
+  page->Counter("spillway_command_seconds_total", "Time spent in each command.");
+  ForEachCalled(*state_, [&](const std::string& name, const CommandCounts& counts) {
+    page->Sample(static_cast<double>(counts.microseconds) / 1e6, {{"command", name}});
+  });
+}
+
+}  // namespace spillway::server

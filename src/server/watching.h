@@ -1,0 +1,36 @@
+// Watching is the daemon's HTTP side: metrics of the cache and of the server, the
+// API, and whether it is ready. It has a thread of its own.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "http/api.h"
+#include "http/feed.h"
+#include "http/http_server.h"
+#include "server/server.h"
+#include "server/state.h"
+#include "spillway/result.h"
+
+namespace spillway::server {
+
+class Watching {
+ public:
+  // Without a port it is there and does nothing.
+  static Result<std::unique_ptr<Watching>> Open(State* state, const Server* server,
+                                                std::shared_ptr<const http::Feed> feed);
+
+ private:
+  Watching(State* state, const Server* server, std::shared_ptr<const http::Feed> feed);
+  void AddMetrics(http::Exposition* page) const;
+  std::string WhyNotReady() const;
+
+  State* const state_;
+  const Server* const server_;
+  const std::shared_ptr<const http::Feed> feed_;
+  std::optional<http::Api> api_;
+  std::unique_ptr<http::HttpServer> http_;  // Goes first: it uses the others.
+};
+
+}  // namespace spillway::server
