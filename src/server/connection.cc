@@ -87,26 +87,17 @@ void Connection::Close() {
   loop_->connections.erase(self);
 }
 
-void Connection::Look(TimePoint now) {
-  if (session_.kill.load(std::memory_order_relaxed)) return Close();
-  Duration stall_max{};
-  Duration idle_max{};
-  {
-    const std::lock_guard lock(state_->commands);
-    stall_max = state_->settings.stall_max;
-    idle_max = state_->settings.idle_max;
-  }
+bool Connection::IsOver(TimePoint now, Duration stall_max, Duration idle_max) const {
+  if (session_.kill.load(std::memory_order_relaxed)) return true;
+  if (waiting_) return false;  // For us.
   const bool half = !in_.empty() || large_left_ > 0;
-  const bool unread = !session_.out.empty() && !settling_;
-  if (!waiting_ && (half || unread) && stall_max > Duration::zero() &&
+  if ((half || !session_.out.empty()) && stall_max > Duration::zero() &&
       now - progress_ > stall_max) {
     state_->counters.closed_slow.fetch_add(1, std::memory_order_relaxed);
-    return Close();
+    return true;
   }
   const TimePoint active{Duration(session_.last_active.load(std::memory_order_relaxed))};
-  if (idle_max > Duration::zero() && now - active > idle_max && !waiting_) {
-    Close();
-  }
+  return idle_max > Duration::zero() && now - active > idle_max;
 }
 
 // --- reading ---

@@ -36,8 +36,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Start();
   // On the loop's thread.
   void Close();
-  // Once a second: closes it if it was killed, is idle for too long, or stalls.
-  void Look(TimePoint now);
+  // Whether it is to be closed: it was killed, is idle for too long, or stalls.
+  // Asked once a second; zero: no such bound.
+  bool IsOver(TimePoint now, Duration stall_max, Duration idle_max) const;
 
  private:
   enum class Stop : std::uint8_t {

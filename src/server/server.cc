@@ -198,13 +198,20 @@ void Server::Tick(Loop* loop, int count) {
   loop->tick.async_wait([this, loop, count](const boost::system::error_code& error) {
     if (error || stopping_.load()) return;
     const TimePoint now = state_->direct().Now();
+    Duration stall_max{};
+    Duration idle_max{};
     {
       const std::lock_guard lock(state_->commands);
       state_->ErasePairs();
+      stall_max = state_->settings.stall_max;
+      idle_max = state_->settings.idle_max;
     }
     if (count % kTicksPerLook == 0 || state_->any_kill.exchange(false)) {
-      const auto all = loop->connections;  // Looking may close them.
-      for (const auto& connection : all) connection->Look(now);
+      std::vector<std::shared_ptr<Connection>> over;  // Closing takes them from the set.
+      for (const auto& connection : loop->connections) {
+        if (connection->IsOver(now, stall_max, idle_max)) over.push_back(connection);
+      }
+      for (const auto& connection : over) connection->Close();
     }
     if (loop == loops_.front().get() && !counted_ && count % kTicksPerLook == 0 &&
         !state_->cache().stats().loading) {

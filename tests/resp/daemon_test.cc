@@ -352,6 +352,20 @@ TEST_F(DaemonTest, SighupReadsTheFileAgainAndABadOneChangesNothing) {
   EXPECT_EQ(Do({"CONFIG", "GET", "timeout"}), "*2\r\n$7\r\ntimeout\r\n$3\r\n200\r\n");
 }
 
+TEST_F(DaemonTest, WhoStallsOrIsKilledIsClosedAndWhoOnlyWaitsIsNot) {
+  Start("[server]\nstall_max = \"1s\"\n");
+  Client half(socket());
+  half.Send("*2\r\n$3\r\nGET\r\n$1");
+  Client quiet(socket());
+  EXPECT_EQ(Do(quiet, {"PING"}), "+PONG\r\n");
+  Client victim(socket());
+  const std::string id = Do(victim, {"CLIENT", "ID"});
+  EXPECT_EQ(Do({"CLIENT", "KILL", "ID", id.substr(1, id.size() - 3)}), ":1\r\n");
+  EXPECT_EQ(victim.Rest(), "");
+  EXPECT_EQ(half.Rest(), "");
+  EXPECT_EQ(Do(quiet, {"PING"}), "+PONG\r\n");
+}
+
 TEST_F(DaemonTest, ManyIdleClientsAreFew) {
   Start();
   const auto resident = [&] {
