@@ -201,7 +201,10 @@ std::string Cache::Explain(std::string_view key) const { return core_->Explain(k
 
 std::vector<std::string> Cache::LeavingOrder() const {
   std::vector<std::string> order;
-  RunOn(core_->strand(), [&] { order = core_->engine().LeavingOrder(); });
+  RunOn(core_->strand(), [&] {
+    core_->engine().Follow(core_->clock().Now());
+    order = core_->engine().LeavingOrder();
+  });
   return order;
 }
 

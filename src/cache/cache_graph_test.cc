@@ -1,0 +1,158 @@
+// A step graph attached to a cache of one tier, and clients' hints.
+#include <gmock/gmock.h>
+
+#include "cache/testing/cache_fixture.h"
+
+namespace spillway {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Four entries, a quarter of the tier each.
+class GraphTest : public testing::CacheTest {
+ protected:
+  static constexpr std::size_t kQuarter = kMiB / 4;
+
+  void Fill(std::initializer_list<const char*> keys) {
+    for (const char* key : keys) {
+      ASSERT_TRUE(Set(key, std::string(kQuarter, 'x')));
+      clock_->Advance(seconds(1));
+    }
+  }
+  void Chain(StepGraph& graph, std::initializer_list<const char*> agents) {
+    ASSERT_TRUE(graph.BeginRun("r", {}, cache_->now()));
+    std::string before;
+    for (const char* agent : agents) {
+      ASSERT_TRUE(graph.AddStep("r", {agent, agent}, cache_->now()));
+      if (!before.empty()) {
+        ASSERT_TRUE(graph.AddEdge("r", {before, agent}, cache_->now()));
+      }
+      before = agent;
+    }
+  }
+};
+
+TEST_F(GraphTest, EntriesOfAgentsLeaveByTheirSteps) {
+  Open();
+  Fill({"context:a", "context:b", "context:c", "context:d"});
+  const auto graph = std::make_shared<StepGraph>();
+  cache_->Attach(graph);
+  Chain(*graph, {"a", "b", "c", "d"});
+  ASSERT_TRUE(graph->Start("r", "b", cache_->now()));  // And so a is done.
+  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("context:a", "context:d", "context:c"));
+  ASSERT_TRUE(Set("new", std::string(kQuarter, 'y')));
+  EXPECT_THAT(Left(), ElementsAre("context:a:destroy:room"));
+  ASSERT_TRUE(graph->EndRun("r", RunState::kFinished, cache_->now()));
+  EXPECT_THAT(cache_->LeavingOrder().front(), "context:b");  // By last use again.
+}
+
+TEST_F(GraphTest, ModeIsWorkflowAwareWhileARunIsLive) {
+  Open();
+  const std::shared_ptr<StepGraph> graph = cache_->step_graph();
+  EXPECT_EQ(cache_->step_graph(), graph);
+  cache_->Apply(0.75);
+  EXPECT_EQ(cache_->mode(), Mode::kNormal);
+  Chain(*graph, {"a"});
+  EXPECT_EQ(cache_->mode(), Mode::kWorkflowAware);
+  EXPECT_EQ(cache_->level(), Level::kNormal);
+  cache_->Apply(0.93);
+  EXPECT_EQ(cache_->mode(), Mode::kCritical);
+  ASSERT_TRUE(graph->EndRun("r", RunState::kFailed, cache_->now()));
+  cache_->Apply(0.93);
+  EXPECT_EQ(cache_->mode(), Mode::kCritical);
+}
+
+TEST_F(GraphTest, WhatRunsIsNotDestroyedEvenInEmergency) {
+  options_.ttl.reset();
+  Open();
+  Fill({"context:a", "context:b"});
+  const std::shared_ptr<StepGraph> graph = cache_->step_graph();
+  Chain(*graph, {"a", "b"});
+  ASSERT_TRUE(graph->Start("r", "a", cache_->now()));
+  clock_->Advance(minutes(5));
+  cache_->Apply(0.97);
+  EXPECT_THAT(Left(), ElementsAre("context:b:destroy:idle"));
+  EXPECT_THAT(cache_->LeavingOrder(), IsEmpty());
+  clock_->Advance(minutes(5));  // Ten minutes without a touch: forgotten, maybe.
+  cache_->Apply(0.97);
+  EXPECT_THAT(Left(), ElementsAre("context:a:destroy:idle"));
+}
+
+TEST_F(GraphTest, InNormalWhomNobodyWantsLeavesAtOnce) {
+  Open();
+  Fill({"context:a", "other", "context:z"});
+  const std::shared_ptr<StepGraph> graph = cache_->step_graph();
+  Chain(*graph, {"z", "a"});
+  ASSERT_TRUE(graph->Start("r", "a", cache_->now()));
+  cache_->Apply(0.75);
+  EXPECT_THAT(Left(), ElementsAre("context:z:destroy:order"));
+  EXPECT_EQ(events_.size(), 0U);
+}
+
+TEST_F(GraphTest, AnOrderOfAgentsFromElsewhereWillDo) {
+  Open();
+  Fill({"context:a", "context:b", "context:c"});
+  std::vector<std::string> agents = {"b", "c", "a"};
+  cache_->Attach([&] { return agents; });
+  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("context:b", "context:c", "context:a"));
+  cache_->Apply(0.75);
+  EXPECT_EQ(cache_->mode(), Mode::kWorkflowAware);
+  agents = {"a", "c", "b"};
+  clock_->Advance(seconds(1));
+  cache_->Apply(0.5);
+  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("context:a", "context:c", "context:b"));
+  agents.clear();
+  clock_->Advance(seconds(1));
+  cache_->Apply(0.75);
+  EXPECT_EQ(cache_->mode(), Mode::kNormal);
+  cache_->Attach(Cache::AgentOrder());
+}
+
+TEST_F(GraphTest, AGraphMayOutliveItsCache) {
+  const auto graph = std::make_shared<StepGraph>();
+  Open().Attach(graph);
+  cache_.reset();
+  EXPECT_TRUE(graph->BeginRun("r", {}, TimePoint()));
+}
+
+TEST_F(GraphTest, HintsCountWithThePolicyWorkflow) {
+  options_.policy = "workflow";
+  Open();
+  Fill({"a", "b", "c"});
+  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("a", "b", "c"));
+  cache_->Touch("c", Hint::kDone);
+  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("c", "a", "b"));
+  // "Soon" is worth more than having been used a moment ago.
+  cache_->Touch("a", Hint::kAgain, seconds(0));
+  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("c", "b", "a"));
+  EXPECT_EQ(cache_->mode(), Mode::kRelaxed);  // No run is live.
+}
+
+TEST_F(GraphTest, AWrongHintDecays) {
+  options_.policy = "workflow";
+  Open();
+  Fill({"a", "b"});
+  cache_->Touch("a", Hint::kAgain, seconds(10));
+  clock_->Advance(minutes(2));  // It did not come.
+  Get("b");
+  cache_->Apply(0);
+  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("a", "b"));
+  cache_->Touch("b", Hint::kDone);
+  clock_->Advance(seconds(1));
+  Get("b");  // Not done after all.
+  ASSERT_TRUE(Set("c", std::string(3 * kQuarter, 'c')));
+  EXPECT_THAT(Left(), ElementsAre("a:destroy:room"));
+}
+
+TEST_F(GraphTest, HintsDoNotDisturbTheTablesOwnOrder) {
+  Open();
+  Fill({"a", "b"});
+  cache_->Touch("b", Hint::kDone);
+  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("a", "b"));
+}
+
+}  // namespace
+}  // namespace spillway
