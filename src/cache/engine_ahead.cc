@@ -76,12 +76,13 @@ void Engine::TryPrefetchAhead(TimePoint now) {
     return outlook == nullptr || !store_->IsLive(id) || IsUp(id.slot) || !IsSoon(*outlook, now);
   });
   if (!outlooks_.in_force || level(top_->id) >= Level::kCritical || soon_.empty()) return;
-  std::ranges::stable_sort(soon_, [&](EntryId a, EntryId b) {
+  std::ranges::sort(soon_, [&](EntryId a, EntryId b) {
     const Outlook& of_a = *outlooks_.Find(a);
     const Outlook& of_b = *outlooks_.Find(b);
     if (of_a.steps != of_b.steps) return of_a.steps < of_b.steps;
     if (of_a.p != of_b.p) return of_a.p > of_b.p;
-    return of_a.bytes < of_b.bytes;
+    if (of_a.bytes != of_b.bytes) return of_a.bytes < of_b.bytes;
+    return a.slot < b.slot;
   });
   // Who runs reads its own at once: for that there must be room first.
   kept_for_running_ = 0;
