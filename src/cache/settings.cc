@@ -273,7 +273,9 @@ constexpr std::array kSettings = {
         "lists what a machine offers.",
         "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.policy; }>(
-        "policy", "Who leaves first: `documented` (the mode table), `lru`, `hybrid` or `seed`.",
+        "policy",
+        "Who leaves first: `documented` (the mode table), `lru`, `hybrid`, `workflow` (by step "
+        "graphs and hints, then last use) or `seed`.",
         "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.ttl; }>(
         "ttl", "An entry idle longer than this leaves the tier.", "0.1"),
