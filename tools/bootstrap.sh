@@ -10,13 +10,14 @@ run=(g++ cmake ninja-build pkg-config libfmt-dev libspdlog-dev libcli11-dev
      libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev liburing-dev zlib1g-dev libboost1.81-dev)
 tests=(python3 libgtest-dev libgmock-dev librapidcheck-dev)
 peers=(redis-server redis-tools)  # To be compared with; and their clients.
+monitors=(prometheus)  # Its promtool reads what /metrics says.
 clang=(clang-19 libclang-rt-19-dev clang-format-19)
 drivers=(librocm-smi64-1)  # To be looked through without a device.
 
 nice=(ccache)
 case ${1:-} in
   run) need=("${run[@]}") ;;
-  test) need=("${run[@]}" "${tests[@]}") nice+=("${clang[@]}" "${drivers[@]}" "${peers[@]}") ;;
+  test) need=("${run[@]}" "${tests[@]}") nice+=("${clang[@]}" "${drivers[@]}" "${peers[@]}" "${monitors[@]}") ;;
   lint) need=("${run[@]}" "${tests[@]}" clang-19 clang-format-19 clang-tidy-19) ;;
   coverage) need=("${run[@]}" "${tests[@]}") ;;
   bench) need=("${run[@]}" librocksdb-dev libbenchmark-dev) nice+=("${peers[@]}") ;;

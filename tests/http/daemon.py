@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""daemon.py SPILLWAYD: the daemon's HTTP side as monitors and pages see it."""
+import base64, http.client, json, os, shutil, socket, subprocess, sys, tempfile, time
+
+spillwayd = sys.argv[1]
+PASSWORD = "open sesame"
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Daemon:
+    def __init__(self, folder, server="", more=""):
+        self.port, self.sock = free_port(), os.path.join(folder, "s.sock")
+        config = os.path.join(folder, "d.toml")
+        with open(config, "w") as f:
+            f.write(f'{more}\n[server]\nport = 0\nhttp_port = {self.port}\n{server}\n')
+        self.process = subprocess.Popen([spillwayd, "--config", config, "--socket", self.sock],
+                                        stderr=subprocess.PIPE, text=True)
+        for _ in range(200):
+            try:
+                return self.get("/healthz", headers={}) and None
+            except OSError:
+                time.sleep(.05)
+        raise SystemExit("it does not answer: " + self.process.stderr.read())
+
+    def ask(self, method, path, body=None, headers=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(), dict(answer.getheaders())
+
+    def get(self, path, headers=None):
+        return self.ask("GET", path, headers=headers)
+
+    def resp(self, *words):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(20)
+            s.connect(self.sock)
+            line = f"*{len(words)}\r\n" + "".join(f"${len(w)}\r\n{w}\r\n" for w in words)
+            s.sendall(line.encode())
+            return s.recv(65536).decode()
+
+    def stop(self):
+        self.process.terminate()
+        return self.process.wait(30)
+
+
+def check(what, holds, saw=""):
+    print(("ok    " if holds else "FAILED") + f" {what}", "" if holds else f"saw: {saw}"[:2000])
+    if not holds:
+        check.failed += 1
+
+
+check.failed = 0
+
+
+def sample(text, name):
+    return next((float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+                 if line.startswith(name + " ")), None)
+
+
+def open_daemon(folder):
+    daemon = Daemon(folder, more=f'capacity = "64MiB"\npressure_source = "file:{folder}/pressure"')
+    check("ready", daemon.get("/readyz")[0] == 200)
+    for i in range(50):
+        daemon.resp("SET", f"key-{i}", "x" * 1000)
+    daemon.resp("GET", "key-7")
+    status, text, headers = daemon.get("/metrics")
+    check("metrics are text", headers["Content-Type"].startswith("text/plain; version=0.0.4"), headers)
+    check("they count", sample(text, "spillway_entries") == 50 and
+          sample(text, "spillway_commands_total") >= 51, text)
+    check("of each command", 'spillway_command_calls_total{command="set"} 50' in text, text)
+    check("they name no keys", "key-" not in text, text)
+    if shutil.which("promtool"):
+        lint = subprocess.run(["promtool", "check", "metrics"], input=text, text=True,
+                              capture_output=True)
+        check("promtool finds nothing", lint.returncode == 0 and not lint.stdout + lint.stderr,
+              lint.stdout + lint.stderr)
+    else:
+        print("skipped promtool: it is not installed (Debian's prometheus)")
+    page = json.loads(daemon.get("/api/v1/contexts?search=key-4&sort=key&limit=3")[1])
+    check("contexts", page["total"] == 50 and page["matching"] == 11 and
+          [row["key"] for row in page["contexts"]] == ["key-4", "key-40", "key-41"], page)
+    check("explain", "key-7" in json.loads(daemon.get("/api/v1/explain?key=key-7")[1])["explain"])
+    status, body, _ = daemon.ask("POST", "/api/v1/drop", '{"key":"key-7"}',
+                                 {"Content-Type": "application/json"})
+    check("nothing is changed without a password", status == 403 and "password" in body, body)
+    check("and nothing was", daemon.resp("EXISTS", "key-7") == ":1\r\n")
+    check("another name", daemon.get("/metrics", {"Host": "evil.example"})[0] == 421)
+    check("another page", daemon.get("/metrics", {"Origin": "http://evil.example"})[0] == 403)
+
+    # A change of level and a departure reach whoever listens.
+    live = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=20)
+    live.request("GET", "/api/v1/live?every=100ms")
+    stream = live.getresponse()
+    daemon.resp("DEL", "key-3")
+    with open(folder + "/pressure.new", "w") as f:
+        f.write("0.97\n")
+    os.rename(folder + "/pressure.new", folder + "/pressure")
+    heard, start = set(), time.time()
+    while time.time() - start < 15 and not {"state", "left", "level"} <= heard:
+        line = stream.readline().decode()
+        if line.startswith("event: "):
+            heard.add(line[7:].strip())
+    check("the stream tells", {"state", "left", "level"} <= heard, heard)
+    check("EMERGENCY is seen", json.loads(daemon.get("/api/v1/stats")[1])["mode"] == "emergency")
+    check("HTTP is not RESP", daemon_says(daemon, b"*1\r\n$4\r\nPING\r\n").startswith(b"HTTP/1.1 400"))
+    other = subprocess.run([spillwayd, "--port", "0", "--socket", folder + "/o.sock", "--http-port",
+                            str(daemon.port), "--for", "5s"], capture_output=True, text=True)
+    check("a port that is taken is named",
+          other.returncode != 0 and str(daemon.port) in other.stderr, other.stderr)
+    check("it ends well", daemon.stop() == 0)
+
+
+def daemon_says(daemon, noise):
+    with socket.socket() as s:
+        s.settimeout(20)
+        s.connect(("127.0.0.1", daemon.port))
+        s.sendall(noise)
+        return s.recv(4096)
+
+
+def closed_daemon(folder):
+    daemon = Daemon(folder, f'password = "{PASSWORD}"')
+    bearer = {"Authorization": "Bearer " + PASSWORD, "Content-Type": "application/json"}
+    check("health needs no password", daemon.get("/healthz")[0] == 200)
+    check("metrics do", daemon.get("/metrics")[0] == 401)
+    check("a wrong one", daemon.get("/metrics", {"Authorization": "Bearer x"})[0] == 401)
+    check("the right one", daemon.get("/metrics", bearer)[0] == 200)
+    word = base64.b64encode(f"prometheus:{PASSWORD}".encode()).decode()
+    check("as monitors send it", daemon.get("/metrics", {"Authorization": "Basic " + word})[0] == 200)
+    status, body, _ = daemon.ask("POST", "/api/v1/drop", '{"key":"none"}', bearer)
+    check("changes", status == 200 and json.loads(body) == {"dropped": False}, body)
+    status, body, _ = daemon.ask("POST", "/api/v1/reclaim", '{"bytes":"1GiB","within":"1s"}', bearer)
+    check("reclaim says why not more", status == 200 and json.loads(body)["why_not_more"], body)
+    check("the password is said nowhere", PASSWORD not in daemon.get("/metrics", bearer)[1])
+    check("it ends well", daemon.stop() == 0)
+    check("nor in the log", PASSWORD not in daemon.process.stderr.read())
+
+
+def wide_daemon(folder):
+    config = os.path.join(folder, "wide.toml")
+    with open(config, "w") as f:
+        f.write('[server]\nport = 0\nhttp_bind = "0.0.0.0"\n')
+    told = subprocess.run([spillwayd, "--config", config, "--socket", folder + "/w.sock", "--for",
+                           "5s"], capture_output=True, text=True)
+    check("open to all needs a password", told.returncode == 2 and "http_bind" in told.stderr,
+          told.stderr)
+
+
+with tempfile.TemporaryDirectory(prefix="spillway-http-") as root:
+    for part in (open_daemon, closed_daemon, wide_daemon):
+        folder = os.path.join(root, part.__name__)
+        os.mkdir(folder)
+        with open(folder + "/pressure", "w") as f:
+            f.write("0.1\n")
+        part(folder)
+sys.exit(1 if check.failed else 0)
