@@ -9,6 +9,7 @@
 
 #include "base/nearest.h"
 #include "base/printable.h"
+#include "cli/ask_daemon.h"
 #include "cli/demo.h"
 #include "cli/probe.h"
 #include "cli/replay.h"
@@ -28,6 +29,8 @@ struct Command {
 
 constexpr std::array kCommands = {
     Command{"demo", "agents and a neighbour on one card, live", spillway::RunDemo},
+    Command{"explain", "where a key of a running spillwayd is, or why it left",
+            spillway::RunExplain},
     Command{"probe", "what this machine offers to sense pressure by", spillway::RunProbe},
     Command{"replay", "a trace of requests through caches of several sizes and orders",
             spillway::RunReplay},
@@ -39,6 +42,7 @@ constexpr std::array kCommands = {
             spillway::RunSimulate},
     Command{"squeeze", "a neighbour that takes memory of a GPU or card and gives it back",
             spillway::RunSqueeze},
+    Command{"stats", "what a running spillwayd holds and did", spillway::RunStats},
 };
 
 void PrintHelp(std::FILE* to) {

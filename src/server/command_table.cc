@@ -256,7 +256,7 @@ constexpr std::array kCommands = {
         "spill.set", -3, kSetFlags, SpillSet, "spillway", "0.1",
         "KEY VALUE [TOKENS n] [AGENT a] [PARENT key] [TTL 30s] [META m] [HINT again|done]: sets a "
         "context."),
-    Plain("spill.stats", 1, kRead, SpillStats, "spillway", "0.1", "What the cache holds and did."),
+    Plain("spill.stats", -1, kRead, SpillStats, "spillway", "0.1", "What the cache holds and did."),
     Keyed("spill.touch", -2, kRead | kFast, SpillTouch, "spillway", "0.1",
           "KEY [HINT again|done]: counts as a use."),
     Keyed("strlen", 2, kRead | kFast, StrLen, "string", "2.2.0", "Bytes of a value."),

@@ -5,8 +5,10 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/parse.h"
+#include "cache/stats_json.h"
 #include "server/commands.h"
 #include "wire/request.h"
 
@@ -167,9 +169,19 @@ void SpillExplain(Call& call) {
   if (!key.empty()) call.reply.Verbatim(call.state.cache().Explain(key));
 }
 
+// SPILL.STATS [JSON]: few numbers, or all there is.
 void SpillStats(Call& call) {
   const Stats stats = call.state.cache().stats();
   const State::Counters& c = call.state.counters;
+  if (call.args.size() > 1) {
+    if (call.args.size() > 2 || !SameWord(call.arg(1), "json")) return call.SyntaxError();
+    auto json = nlohmann::ordered_json::parse(StatsJson(stats));
+    json["mode"] = std::string(Name(call.state.cache().mode()));
+    json["blocked"] = call.state.cache().is_blocked();
+    json["clients"] = call.state.connected.load();
+    json["dropped_writes"] = c.dropped_writes.load();
+    return call.reply.Bulk(json.dump());
+  }
   const std::pair<std::string_view, std::uint64_t> numbers[] = {
       {"entries", stats.entries},
       {"tokens", static_cast<std::uint64_t>(stats.tokens)},

@@ -89,6 +89,9 @@ void World::JudgeForeseen(const Event& event, TierId tier, SetNo set) {
   const KeyFacts facts = graph_->Facts(key, now());
   if (!by_order || !facts.steps || facts.retired || facts.running) return;
   const bool last = (BelowMask(tier) & store().tiers()) == 0;
+  // Destroyed where there is a tier below: its copy failed, and nobody else's
+  // leaving would have been in its stead.
+  if (gone && !last) return;
   for (KeyNo other = 0; other < plan_.keys.size(); ++other) {
     const SetNo that = ledger_.current(other);
     if (that == 0 || that == set) continue;
