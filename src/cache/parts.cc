@@ -175,7 +175,8 @@ void DecideCopies(const Machine& machine, GpuDevice* gpu) {
   LogInfo("{}: scattered pieces {}", gpu->name(),
           below == 0 ? "travel as they are"
                      : fmt::format("smaller than {} are gathered first", FormatBytes(below)));
-  const std::string when = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
+  const std::string when =
+      fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));  // real world: for people
   const Result<std::string> kept = WriteCopyRecord({uuid, kind, version, below, when});
   if (!kept)
     LogInfo("{}: the next cache has to find that out again: {}", gpu->name(), kept.error().message);

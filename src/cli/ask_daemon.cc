@@ -61,7 +61,8 @@ void PrintStats(const Json& stats) {
                moves.value("corrupt", std::uint64_t{0}));
   }
   std::string left;
-  for (const auto& [reason, count] : stats.value("left_by_reason", Json::object()).items()) {
+  const Json reasons = stats.value("left_by_reason", Json::object());
+  for (const auto& [reason, count] : reasons.items()) {
     if (count != 0) left += fmt::format("{}{} {}", left.empty() ? "" : ", ", reason, count.dump());
   }
   fmt::print("left: {}\n", left.empty() ? "nobody" : left);

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""daemon.py SPILLWAYD: the daemon's HTTP side as monitors and pages see it."""
+"""daemon.py SPILLWAYD SPILLWAY: the daemon's HTTP side as monitors and pages see it,
+and what `spillway stats` and `spillway explain` say of it."""
 import base64, http.client, json, os, shutil, socket, subprocess, sys, tempfile, time
 
-spillwayd = sys.argv[1]
+spillwayd, spillway = sys.argv[1:3]
 PASSWORD = "open sesame"
 
 
@@ -86,6 +87,7 @@ def open_daemon(folder):
     check("contexts", page["total"] == 50 and page["matching"] == 11 and
           [row["key"] for row in page["contexts"]] == ["key-4", "key-40", "key-41"], page)
     check("explain", "key-7" in json.loads(daemon.get("/api/v1/explain?key=key-7")[1])["explain"])
+    commands(daemon)
     status, body, _ = daemon.ask("POST", "/api/v1/drop", '{"key":"key-7"}',
                                  {"Content-Type": "application/json"})
     check("nothing is changed without a password", status == 403 and "password" in body, body)
@@ -116,6 +118,22 @@ def open_daemon(folder):
     check("it ends well", daemon.stop() == 0)
 
 
+def told(*words):
+    done = subprocess.run([spillway, *words], capture_output=True, text=True, timeout=30)
+    return done.returncode, done.stdout + done.stderr
+
+
+def commands(daemon):
+    code, text = told("stats", "--socket", daemon.sock)
+    check("spillway stats", code == 0 and "50 entries" in text and "device" in text, (code, text))
+    code, text = told("stats", "--socket", daemon.sock, "--json")
+    check("as JSON", code == 0 and json.loads(text)["entries"] == 50, (code, text))
+    code, text = told("explain", "key-7", "--socket", daemon.sock)
+    check("spillway explain", code == 0 and "'key-7' is in the device tier" in text, (code, text))
+    code, text = told("stats", "--socket", daemon.sock + ".none")
+    check("nobody there", code == 1 and "--socket" in text, (code, text))
+
+
 def daemon_says(daemon, noise):
     with socket.socket() as s:
         s.settimeout(20)
@@ -128,6 +146,11 @@ def closed_daemon(folder):
     daemon = Daemon(folder, f'password = "{PASSWORD}"')
     bearer = {"Authorization": "Bearer " + PASSWORD, "Content-Type": "application/json"}
     check("health needs no password", daemon.get("/healthz")[0] == 200)
+    check("a command needs it", "NOAUTH" in told("stats", "--socket", daemon.sock)[1])
+    with open(folder + "/word", "w") as f:
+        f.write(PASSWORD + "\n")
+    check("and has it", told("stats", "--socket", daemon.sock, "--password-file",
+                             folder + "/word")[0] == 0)
     check("metrics do", daemon.get("/metrics")[0] == 401)
     check("a wrong one", daemon.get("/metrics", {"Authorization": "Bearer x"})[0] == 401)
     check("the right one", daemon.get("/metrics", bearer)[0] == 200)
