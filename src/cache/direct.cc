@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "base/strand.h"
@@ -31,7 +32,8 @@ void Reservation::Abort() noexcept {
   RunOn(core->strand(), [&] { core->engine().Abort(slot_); });
 }
 
-Direct::Wrote Direct::CommitSlot(std::uint32_t slot, TimePoint deadline, TimePoint now) {
+Direct::Wrote Direct::CommitSlot(std::uint32_t slot, const SetOptions& options, TimePoint deadline,
+                                 TimePoint now) {
   Wrote wrote;
   Engine& engine = core_->engine();
   Store& store = engine.store();
@@ -46,7 +48,10 @@ Direct::Wrote Direct::CommitSlot(std::uint32_t slot, TimePoint deadline, TimePoi
   const std::uint64_t hash = where.hash.load(std::memory_order_relaxed);
   wrote.was_new = store.index().Lookup(hash, where.key()) == kNoSlot;
   try {
+    // It may have left again when Commit returns.
+    const std::string key(options.hint == Hint::kNone ? std::string_view() : where.key());
     engine.Commit(slot, now);
+    engine.Advise(key, options.hint, options.eta, now);
   } catch (const std::bad_alloc&) {
     wrote.status = NoMemory();
   }
@@ -61,7 +66,7 @@ Direct::Wrote Direct::Set(std::string_view key, std::string_view value, const Se
     Wrote wrote = Reserve(key, value.size(), options, &room);
     if (!room) return wrote;
     std::memcpy(room.data(), value.data(), value.size());
-    return Commit(&room, deadline);
+    return CommitAs(&room, options, deadline);
   }
   Wrote wrote;
   Engine& engine = core_->engine();
@@ -90,7 +95,7 @@ Direct::Wrote Direct::Set(std::string_view key, std::string_view value, const Se
         wrote.status = written;
         return;
       }
-      wrote = CommitSlot(*slot, deadline, now);
+      wrote = CommitSlot(*slot, options, deadline, now);
     } catch (const std::bad_alloc&) {
       wrote.status = NoMemory();
     }
@@ -133,7 +138,28 @@ Direct::Wrote Direct::Reserve(std::string_view key, Bytes bytes, const SetOption
 Direct::Wrote Direct::Commit(Reservation* reservation, TimePoint deadline) {
   Wrote wrote;
   RunOn(core_->strand(),
-        [&] { wrote = CommitSlot(reservation->slot_, deadline, core_->clock().Now()); });
+        [&] { wrote = CommitSlot(reservation->slot_, {}, deadline, core_->clock().Now()); });
+  reservation->core_ = nullptr;
+  return wrote;
+}
+
+Direct::Wrote Direct::CommitAs(Reservation* reservation, const SetOptions& options,
+                               TimePoint deadline) {
+  Wrote wrote;
+  Engine& engine = core_->engine();
+  RunOn(core_->strand(), [&] {
+    const TimePoint now = core_->clock().Now();
+    try {
+      wrote.status = engine.Describe(reservation->slot_, options, now);
+    } catch (const std::bad_alloc&) {
+      wrote.status = NoMemory();
+    }
+    if (wrote.status) {
+      wrote = CommitSlot(reservation->slot_, options, deadline, now);
+    } else {
+      engine.Abort(reservation->slot_);
+    }
+  });
   reservation->core_ = nullptr;
   return wrote;
 }

@@ -62,6 +62,9 @@ class Direct {
                 Reservation* reservation);
   // All of its bytes have been written.
   Wrote Commit(Reservation* reservation, TimePoint deadline = TimePoint::max());
+  // The same with options in place of those it was reserved with; where they are
+  // refused the room is given up.
+  Wrote CommitAs(Reservation* reservation, const SetOptions& options, TimePoint deadline);
 
   // What is in memory, leased; kBelow: it has to be fetched, by Submit.
   Core::Found Find(std::string_view key, Lease* lease) { return core_->Find(key, lease); }
@@ -102,7 +105,8 @@ class Direct {
   TimePoint Now() const { return core_->clock().Now(); }
 
  private:
-  Wrote CommitSlot(std::uint32_t slot, TimePoint deadline, TimePoint now);
+  Wrote CommitSlot(std::uint32_t slot, const SetOptions& options, TimePoint deadline,
+                   TimePoint now);
   Core* core_;
 };
 

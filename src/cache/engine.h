@@ -76,6 +76,9 @@ class Engine {
   TimePoint DeadlineOf(std::uint32_t slot) const;
   // The same of a reservation, before it is committed.
   void GiveDeadline(std::uint32_t reservation, TimePoint deadline);
+  // What a reservation's writer says of it at last, with room made for that:
+  // refused as Check and Admit refuse, and then still a reservation.
+  Status Describe(std::uint32_t reservation, const SetOptions& options, TimePoint now);
   // Changes that of a live entry in place. False: it is leased, or a disk knows
   // it by the old one; then only setting it anew helps.
   bool ChangeDeadline(std::uint32_t slot, TimePoint deadline);

@@ -96,6 +96,27 @@ Result<std::uint32_t> Engine::Admit(const NewEntry& entry, TimePoint now, bool* 
   return slot;
 }
 
+Status Engine::Describe(std::uint32_t reservation, const SetOptions& options, TimePoint now) {
+  const Slot& slot = store_->slots().slot(reservation);
+  if (Status good = Check(slot.key(), slot.size, options); !good) return good;
+  const Record& record = store_->slots().record(reservation);
+  const bool says_nothing = options.tokens == 0 && options.agent.empty() && options.meta.empty() &&
+                            options.parent.empty();
+  const bool was_told_nothing =
+      record.tokens == 0 && record.extra == nullptr && !record.parent_declared();
+  if (says_nothing && was_told_nothing) return {};
+  store_->Describe(reservation, {});  // So that nothing is counted twice.
+  NewEntry entry{slot.key(), slot.hash.load(std::memory_order_relaxed), slot.size, options};
+  entry.reserved = true;
+  const std::uint32_t old = store_->index().Lookup(entry.hash, entry.key);
+  if (Status room = MakeRoom(entry, old, now); !room) {
+    ++(room.error().code == Code::kOverBudget ? refused_budget_ : refused_blocked_);
+    return room;
+  }
+  store_->Describe(reservation, options);
+  return {};
+}
+
 // From the top down: where there is room now. Nowhere: where it is being made.
 Result<std::uint32_t> Engine::PlaceSomewhere(const NewEntry& entry, TimePoint now, bool* later) {
   std::string why;
@@ -248,7 +269,7 @@ Status Engine::MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now)
   for (int attempt = 0; attempt < 8; ++attempt) {
     const bool old_live = old != kNoSlot && store_->IsLive(old_id);
     Need need;
-    if (single() && !MutantOn(Mutant::kCapacityIgnored)) {
+    if (single() && !entry.reserved && !MutantOn(Mutant::kCapacityIgnored)) {
       need.bytes = Excess(store_->bytes() + entry.bytes, GrowthLimit(*top_));
     }
     if (options.token_budget) {
@@ -260,8 +281,9 @@ Status Engine::MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now)
     }
     need.names =
         Excess(store_->names_bytes() + Store::NamesBytesOf(entry), options.names_bytes_max);
-    need.slots = Excess<std::uint64_t>(std::uint64_t{store_->slots().in_use()} + 1,
-                                       store_->slots().capacity());
+    need.slots =
+        Excess<std::uint64_t>(std::uint64_t{store_->slots().in_use()} + (entry.reserved ? 0 : 1),
+                              store_->slots().capacity());
     if (!need.any()) return {};
 
     const Need lacking = need;

@@ -166,13 +166,38 @@ void Store::WriteNames(std::uint32_t id, const NewEntry& entry, TimePoint now) {
   } while (static_cast<std::uint32_t>(generations_) == 0);
   record.generation = generations_;
   record.tokens = static_cast<std::uint32_t>(options.tokens);
-  if (!keeps_lineage_ || options.parent.empty()) return;
+  NameParent(id, options.parent);
+}
+
+void Store::NameParent(std::uint32_t id, std::string_view name) {
+  Record& record = slots_->record(id);
+  if (!keeps_lineage_ || name.empty()) return;
   record.parent_generation = kAbsentParent;
-  if (options.parent == entry.key) return;
-  const std::uint32_t parent = index_->Lookup(index_->HashOf(options.parent), options.parent);
+  if (name == slots_->slot(id).key()) return;
+  const std::uint32_t parent = index_->Lookup(index_->HashOf(name), name);
   if (parent == kNoSlot) return;
   record.parent_slot = parent;
   record.parent_generation = slots_->record(parent).generation;
+}
+
+void Store::Describe(std::uint32_t id, const SetOptions& options) {
+  Record& record = slots_->record(id);
+  const TimePoint deadline = record.extra == nullptr ? TimePoint::max() : record.extra->deadline;
+  std::unique_ptr<Extra> extra;
+  if (!options.agent.empty() || !options.meta.empty() || deadline != TimePoint::max()) {
+    extra.reset(new Extra{std::string(options.agent), std::string(options.meta), deadline});
+  }
+  if (record.extra != nullptr) {
+    names_bytes_ -= sizeof(Extra) + record.extra->agent.size() + record.extra->meta.size();
+    delete record.extra;
+  }
+  if (extra != nullptr) names_bytes_ += sizeof(Extra) + extra->agent.size() + extra->meta.size();
+  record.extra = extra.release();
+  tokens_reserved_ += options.tokens - Tokens{record.tokens};
+  record.tokens = static_cast<std::uint32_t>(options.tokens);
+  record.parent_slot = kNoSlot;
+  record.parent_generation = 0;
+  NameParent(id, options.parent);
 }
 
 void Store::Abort(std::uint32_t id) {

@@ -38,6 +38,7 @@ struct NewEntry {
   Bytes bytes = 0;
   SetOptions options;
   Place place = Place::kDevice;  // Its bytes enter here or below.
+  bool reserved = false;         // It has its bytes and its slot already.
 };
 
 // Room in a tier for one value.
@@ -69,6 +70,10 @@ class Store {
   // The end of its own ttl. Nobody else may see the slot meanwhile. `spare` becomes
   // its Extra if it has none; without one there must be no need.
   void SetDeadline(std::uint32_t slot, TimePoint deadline, std::unique_ptr<Extra> spare);
+  // What a reservation is told again: its names, tokens and parent, in place of
+  // those it was made with; its deadline stays. Throws bad_alloc, and then all is
+  // as it was.
+  void Describe(std::uint32_t slot, const SetOptions& options);
   void Abort(std::uint32_t slot);
   // Makes a reservation findable. `old`: the key's generation before, whose
   // place it takes and which is hidden from now on; kNoSlot: the key is new.
@@ -185,6 +190,7 @@ class Store {
   Store(std::unique_ptr<SlotTable> slots, std::unique_ptr<Index> index, TierStack tiers,
         const Settings& settings);
   void WriteNames(std::uint32_t slot, const NewEntry& entry, TimePoint now);
+  void NameParent(std::uint32_t slot, std::string_view parent);
   void ForgetNames(std::uint32_t slot);
   Result<Landing> AllocateIn(TierId tier, Bytes bytes, const BlobFacts& facts);
   void GiveBack(std::uint32_t slot, TierId tier, std::byte* block);

@@ -21,8 +21,12 @@ constexpr Duration kTtlMax = std::chrono::hours(24 * 365 * 100);
 struct SpillOptions {
   SetOptions set;
   std::string parent;  // As the cache knows it.
-  TimePoint deadline = TimePoint::max();
+  std::optional<Duration> ttl;
 };
+
+TimePoint EndOf(Call& call, const std::optional<Duration>& ttl) {
+  return ttl ? call.state.direct().Now() + *ttl : TimePoint::max();
+}
 
 bool ReadHint(std::string_view word, Hint* hint) {
   if (SameWord(word, "again")) return (*hint = Hint::kAgain), true;
@@ -57,7 +61,7 @@ bool ReadSpillOptions(Call& call, std::size_t from, SpillOptions* options) {
         call.Error(fmt::format("ERR ttl: '{}' is not a duration, as in 30s or 500ms", value));
         return false;
       }
-      options->deadline = call.state.direct().Now() + std::min(*ttl, kTtlMax);
+      options->ttl = std::min(*ttl, kTtlMax);
     } else if (SameWord(word, "hint")) {
       if (!ReadHint(value, &options->set.hint)) {
         call.Error(fmt::format("ERR hint: '{}' is not again, done or none", value));
@@ -99,7 +103,7 @@ void SpillSet(Call& call) {
   const std::string_view key = KeyArg(call, 1, &buffer);
   if (key.empty()) return;
   AnswerStored(call, StoreValue(call, key, call.session.db, ValueArg(call, 2), options.set,
-                                options.deadline));
+                                EndOf(call, options.ttl)));
 }
 
 // The value, its tokens, generation, agent and meta.
@@ -266,13 +270,21 @@ void SpillBegin(Call& call) {
   session.upload.reset();
   Session::Upload upload;
   upload.key = key;
+  upload.ttl = options.ttl;
+  upload.hint = options.set.hint;
   const Direct::Wrote wrote =
       call.state.direct().Reserve(key, static_cast<Bytes>(bytes), options.set, &upload.room);
   if (wrote.soon && !session.no_more_waiting) {
     session.room_is_coming = call.waits = true;
     return;
   }
-  if (!upload.room) return AnswerStored(call, Stored::kRefused);
+  if (!upload.room) {
+    const Code code = wrote.status ? Code::kBlocked : wrote.status.error().code;
+    if (code == Code::kInvalidArgument || code == Code::kTooLarge) {
+      return call.Error(fmt::format("ERR {}", wrote.status.error().message));
+    }
+    return AnswerStored(call, Stored::kRefused);
+  }
   session.upload = std::move(upload);
   call.reply.Ok();
 }
@@ -303,8 +315,11 @@ void SpillCommit(Call& call) {
     return call.Error(
         fmt::format("ERR only {} of {} bytes are there", upload.filled, upload.room.size()));
   }
-  const Direct::Wrote wrote = call.state.direct().Commit(&upload.room);
+  const Direct::Wrote wrote = call.state.direct().Commit(&upload.room, EndOf(call, upload.ttl));
   if (wrote.status && wrote.was_new) call.state.CountNew(DbKeyOf(upload.key).db);
+  if (wrote.status && upload.hint != Hint::kNone) {
+    call.state.cache().Touch(upload.key, upload.hint);
+  }
   session.upload.reset();
   AnswerStored(call, wrote.status ? Stored::kYes : Stored::kRefused);
 }

@@ -27,8 +27,22 @@ using Words = std::vector<std::string>;
 struct Pending {
   struct One {
     std::string key;    // As the cache knows it.
-    std::string value;  // Of a write.
+    std::string value;  // Of a write, as are these.
+    std::string agent;
+    std::string parent;
+    std::string meta;
     Operation operation;
+
+    // What the write says of its value, kept here until it is done.
+    void Tell(const SetOptions& options) {
+      agent = options.agent;
+      parent = options.parent;
+      meta = options.meta;
+      operation.set = options;
+      operation.set.agent = agent;
+      operation.set.parent = parent;
+      operation.set.meta = meta;
+    }
   };
   std::vector<std::unique_ptr<One>> all;
   std::vector<Operation> operations;
@@ -83,6 +97,8 @@ struct Session {
     std::string key;
     Reservation room;
     Bytes filled = 0;
+    std::optional<Duration> ttl;  // From the commit on.
+    Hint hint = Hint::kNone;
   };
   std::optional<Upload> upload;
 

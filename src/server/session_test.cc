@@ -221,6 +221,20 @@ TEST_F(CommandTest, AValueInPiecesIsSeenOnlyWhenItIsWhole) {
   EXPECT_EQ(Do({"GET", "k"}), "$6\r\nabcdef\r\n");
 }
 
+TEST_F(CommandTest, AValueInPiecesKeepsWhatItWasTold) {
+  Open();
+  EXPECT_EQ(Do({"SPILL.BEGIN", "k", "3", "TTL", "10s", "TOKENS", "7", "AGENT", "a"}), "+OK\r\n");
+  clock_->Advance(20s);  // It has not begun to live yet.
+  EXPECT_EQ(Do({"SPILL.APPEND", "abc"}), ":3\r\n");
+  EXPECT_EQ(Do({"SPILL.COMMIT"}), "+OK\r\n");
+  EXPECT_EQ(Do({"TTL", "k"}), ":10\r\n");
+  EXPECT_THAT(Do({"SPILL.GET", "k"}), HasSubstr("tokens\r\n:7\r\n"));
+  clock_->Advance(10s);
+  EXPECT_EQ(Do({"GET", "k"}), "$-1\r\n");
+  EXPECT_THAT(Do({"SPILL.BEGIN", "k", "99999999999"}), HasSubstr("do not fit"));
+  EXPECT_THAT(Do({"SPILL.BEGIN", "k", "3", "TOKENS", "-1"}), HasSubstr("-1 tokens"));
+}
+
 TEST_F(CommandTest, AGraphIsToldStepByStep) {
   Open();
   const std::string run =

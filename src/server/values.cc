@@ -120,7 +120,7 @@ Stored NotNow(Call& call, std::string_view cache_key, const Value& value, const 
   one->key = cache_key;
   one->value = value.bytes;
   one->operation.kind = Operation::Kind::kSet;
-  one->operation.set.tokens = options.tokens;
+  one->Tell(options);
   if (deadline != TimePoint::max()) {
     one->operation.set.ttl = std::max(deadline - call.state.direct().Now(), Duration(1));
   }
@@ -135,7 +135,7 @@ Stored StoreValue(Call& call, std::string_view cache_key, int db, const Value& v
                   const SetOptions& options, TimePoint deadline) {
   Session& session = call.session;
   if (value.apart) {
-    const Direct::Wrote wrote = call.state.direct().Commit(&session.room, deadline);
+    const Direct::Wrote wrote = call.state.direct().CommitAs(&session.room, options, deadline);
     return Judge(call, cache_key, db, value, options, deadline, wrote);
   }
   if (session.apart_at != 0 && session.room_refused) return Stored::kRefused;

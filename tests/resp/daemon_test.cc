@@ -238,6 +238,41 @@ TEST_F(DaemonTest, LargeValuesWithOptionsBehindThemAndWithoutRoom) {
   EXPECT_EQ(Do(client, {"PING"}), "+PONG\r\n");
 }
 
+// Whatever was said behind a large value counts as if the value were small.
+TEST_F(DaemonTest, LargeValuesKeepWhatIsSaidOfThem) {
+  Start("capacity = \"64MiB\"\ntoken_budget = 100\n");
+  Client client(socket());
+  for (const std::size_t bytes :
+       {std::size_t{100}, std::size_t{32} << 10U, std::size_t{1} << 20U}) {
+    SCOPED_TRACE(bytes);
+    const std::string value = Value(1, bytes);
+    ASSERT_EQ(Do(client, {"FLUSHALL"}), "+OK\r\n");
+    ASSERT_EQ(Do(client, {"SPILL.SET", "a", value, "TOKENS", "16", "AGENT", "planner", "META",
+                          "blob", "TTL", "100s"}),
+              "+OK\r\n");
+    const std::string got = Do(client, {"SPILL.GET", "a"});
+    EXPECT_THAT(got, HasSubstr("tokens\r\n:16\r\n"));
+    EXPECT_THAT(got, HasSubstr("$7\r\nplanner\r\n"));
+    EXPECT_THAT(got, HasSubstr("$4\r\nblob\r\n"));
+    EXPECT_EQ(Do(client, {"TTL", "a"}), ":100\r\n");
+    EXPECT_EQ(Do(client, {"SPILL.SET", "b", value, "TOKENS", "16", "PARENT", "a"}), "+OK\r\n");
+    EXPECT_EQ(Do(client, {"SPILL.SET", "c", value, "PARENT", "absent"}), "+OK\r\n");
+    // A chain stops where a parent was named that was not there.
+    EXPECT_EQ(Do(client, {"SPILL.MATCH", "a", "b"}), ":2\r\n");
+    EXPECT_EQ(Do(client, {"SPILL.MATCH", "a", "c"}), ":1\r\n");
+    EXPECT_THAT(Do(client, {"SPILL.STATS"}), HasSubstr("$6\r\ntokens\r\n:32\r\n"));
+    // Over the budget: others leave for it, or it is refused whole.
+    EXPECT_EQ(Do(client, {"SPILL.SET", "d", value, "TOKENS", "90"}), "+OK\r\n");
+    EXPECT_THAT(Do(client, {"SPILL.STATS"}), HasSubstr("$6\r\ntokens\r\n:90\r\n"));
+    EXPECT_THAT(Do(client, {"SPILL.SET", "d", value, "TOKENS", "101"}), StartsWith("-OOM"));
+    EXPECT_THAT(Do(client, {"SPILL.SET", "e", value, "TOKENS", "-1"}), StartsWith("-ERR"));
+    EXPECT_THAT(Do(client, {"SPILL.SET", "e", value, "TOKEN", "1"}), HasSubstr("is no option"));
+    EXPECT_EQ(Do(client, {"EXISTS", "d", "e"}), ":1\r\n");
+    EXPECT_EQ(Do(client, {"DEL", "d"}), ":1\r\n");
+    EXPECT_THAT(Do(client, {"SPILL.STATS"}), HasSubstr("$6\r\ntokens\r\n:0\r\n"));
+  }
+}
+
 TEST_F(DaemonTest, HostileClientsHurtNobody) {
   Start("capacity = \"64MiB\"\n[server]\npassword = \"secret\"\n");
   // Half frames, never finished, and strangers with large appetites.
