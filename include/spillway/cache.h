@@ -83,6 +83,7 @@ struct SetOptions {
   std::string_view parent{};  // Key of the prefix this entry continues. Empty: none.
   std::string_view meta{};    // A small blob kept with the entry.
   std::optional<Duration> ttl{};  // Its own life, from now; independent of use.
+  bool idle_ttl = true;           // False: the tiers' ttl for what is idle passes it by.
   Hint hint = Hint::kNone;
   std::optional<Duration> eta{};  // With kAgain: when.
 };

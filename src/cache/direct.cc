@@ -226,6 +226,7 @@ std::optional<Direct::Facts> Direct::FactsOf(std::string_view key) {
     const Extra* const extra = store.slots().record(id).extra;
     facts.emplace();
     facts->bytes = slot.size;
+    facts->idle_ttl = !slot.no_idle_ttl;
     facts->held = slot.size + sizeof(Slot) + sizeof(Record) +
                   (slot.key_bytes() > kInlineKeyBytes ? slot.key_bytes() : 0);
     if (extra != nullptr) facts->held += sizeof(Extra) + extra->agent.size() + extra->meta.size();

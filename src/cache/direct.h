@@ -86,6 +86,7 @@ class Direct {
     Bytes held = 0;  // With its key and all that is kept about it.
     std::uint64_t accesses = 0;
     Duration idle{};
+    bool idle_ttl = true;  // SetOptions::idle_ttl.
   };
   std::optional<Facts> FactsOf(std::string_view key);
 

@@ -270,6 +270,7 @@ class Engine {
   bool TargetReached(const TierState& tier, const Stage& stage, Bytes going) const;
   std::optional<EntryId> NextIdle(TierState& tier, const Stage& stage, TimePoint now);
   bool Expire(TierState& tier, TimePoint now);
+  bool ExpireSome(TierState& tier, TimePoint now);
   void CheckSampleAge(TierState& tier, TimePoint now);
   void ExpireOwnDeadlines(TimePoint now);
   void NoteDeadline(EntryId id, TimePoint deadline);

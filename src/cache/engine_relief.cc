@@ -255,8 +255,40 @@ void Engine::HoldReserve(TierState& tier, TimePoint now) {
 
 // --- time ---
 
+// Where some entries stay however idle they are, the ranking by last use would
+// show those first, again and again: the slots are walked instead, a part at a
+// time.
+bool Engine::ExpireSome(TierState& tier, TimePoint now) {
+  constexpr std::uint32_t kLeast = 4096;
+  constexpr std::uint32_t kParts = 64;
+  const std::uint32_t all = store_->slots().high_water();
+  const std::int64_t bound = (now - *tier.ttl).time_since_epoch().count() - 1;
+  const Why why{Action::kExpire, Reason::kExpired, "lru"};
+  std::size_t moves = 0;
+  for (std::uint32_t left = std::min(all, std::max(kLeast, all / kParts)); left > 0; --left) {
+    if (moves == settings_.moves_per_step) return true;
+    const std::uint32_t at = tier.ttl_hand >= all ? 0 : tier.ttl_hand;
+    tier.ttl_hand = at + 1;
+    const Slot& slot = store_->slots().slot(at);
+    const Record& record = store_->slots().record(at);
+    if (LeaseWord::StateOf(slot.word.Load()) != SlotState::kVisible || slot.no_idle_ttl ||
+        !Has(record.copies, tier.id) || slot.last_use.load(std::memory_order_relaxed) > bound) {
+      continue;
+    }
+    Facts facts;
+    if (!tier.LineOf(record).view.Read(store_->IdOf(at), &facts) || facts.children > 0) continue;
+    if (tier.last() || record.backed_in(tier.id)) {
+      moves += DropOrRemove(tier, at, why, now) ? 1 : 0;
+    } else if (SendDown(tier, at, why, Priority::kWriteBehind, true, now) == Going::kFull) {
+      return false;
+    }
+  }
+  return false;
+}
+
 bool Engine::Expire(TierState& tier, TimePoint now) {
   if (!tier.ttl) return false;
+  if (store_->some_stay()) return ExpireSome(tier, now);
   std::size_t moves = 0;
   const std::int64_t bound = (now - *tier.ttl).time_since_epoch().count() - 1;
   const Why why{Action::kExpire, Reason::kExpired, "lru"};

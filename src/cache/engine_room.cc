@@ -101,7 +101,7 @@ Status Engine::Describe(std::uint32_t reservation, const SetOptions& options, Ti
   if (Status good = Check(slot.key(), slot.size, options); !good) return good;
   const Record& record = store_->slots().record(reservation);
   const bool says_nothing = options.tokens == 0 && options.agent.empty() && options.meta.empty() &&
-                            options.parent.empty();
+                            options.parent.empty() && options.idle_ttl != slot.no_idle_ttl;
   const bool was_told_nothing =
       record.tokens == 0 && record.extra == nullptr && !record.parent_declared();
   if (says_nothing && was_told_nothing) return {};

@@ -61,6 +61,7 @@ struct alignas(64) Slot {
   std::atomic<std::uint32_t> next{0};  // Slot number + 1 in its overflow chain; 0: the last.
   std::uint16_t key_bytes_less_one = 0;
   bool has_deadline = false;
+  bool no_idle_ttl = false;  // The tiers' ttl passes it by.
   // The bytes as readers get them: the uppermost copy in memory. Null: none is
   // there, or none is verified. From null to a block it may change under a
   // lease; otherwise only while nobody holds one.

@@ -152,6 +152,8 @@ void Store::WriteNames(std::uint32_t id, const NewEntry& entry, TimePoint now) {
     std::memcpy(slot.inline_key, entry.key.data(), entry.key.size());
   }
   slot.has_deadline = options.ttl.has_value();
+  slot.no_idle_ttl = !options.idle_ttl;
+  if (slot.no_idle_ttl) some_stay_ = true;
   if (!options.agent.empty() || !options.meta.empty() || options.ttl) {
     record.extra = new Extra{std::string(options.agent), std::string(options.meta),
                              options.ttl ? Later(now, *options.ttl) : TimePoint::max()};
@@ -193,6 +195,8 @@ void Store::Describe(std::uint32_t id, const SetOptions& options) {
   }
   if (extra != nullptr) names_bytes_ += sizeof(Extra) + extra->agent.size() + extra->meta.size();
   record.extra = extra.release();
+  slots_->slot(id).no_idle_ttl = !options.idle_ttl;
+  if (!options.idle_ttl) some_stay_ = true;
   tokens_reserved_ += options.tokens - Tokens{record.tokens};
   record.tokens = static_cast<std::uint32_t>(options.tokens);
   record.parent_slot = kNoSlot;

@@ -176,6 +176,8 @@ class Store {
   Bytes passing_bytes() const { return passing_bytes_; }
   void CountPassing(Bytes more, Bytes less) { passing_bytes_ = passing_bytes_ + more - less; }
   Bytes names_bytes() const { return names_bytes_; }
+  // Some entry was ever told that no idle ttl is for it.
+  bool some_stay() const { return some_stay_; }
   static Bytes NamesBytesOf(const NewEntry& entry);
   std::size_t entries() const { return entries_.load(std::memory_order_relaxed); }
   std::size_t entries(TierId tier) const { return entries_in_[IndexOf(tier)]; }
@@ -211,6 +213,7 @@ class Store {
   std::array<Bytes, kTiers> backed_bytes_{};
   std::array<std::size_t, kTiers> entries_in_{};  // Live entries with a copy there.
   Bytes names_bytes_ = 0;
+  bool some_stay_ = false;
   Bytes below_bytes_ = 0;
   Bytes passing_bytes_ = 0;
   Tokens tokens_reserved_ = 0;

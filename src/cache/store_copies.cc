@@ -211,6 +211,7 @@ BlobFacts Store::BlobFactsOf(std::uint32_t id) const {
       facts.expires_unix_ns = record.extra->deadline.time_since_epoch().count() + unix_offset_;
     }
   }
+  facts.no_idle_ttl = slot.no_idle_ttl;
   facts.parent_declared = record.parent_declared();
   if (const std::uint32_t parent = ParentOf(id); parent != kNoSlot) {
     facts.parent = slots_->slot(parent).key();
@@ -230,6 +231,7 @@ Result<std::uint32_t> Store::Adopt(const BlobStore::Found& found, TimePoint now)
   entry.options.tokens = std::min<Tokens>(facts.tokens, kTokensMax);
   entry.options.agent = facts.agent;
   entry.options.meta = facts.meta;
+  entry.options.idle_ttl = !facts.no_idle_ttl;
   if (facts.expires_unix_ns) {
     entry.options.ttl =
         Duration(*facts.expires_unix_ns - unix_offset_ - now.time_since_epoch().count());

@@ -78,8 +78,9 @@ struct TierState {
   TierId id = TierId::kDevice;
   TierState* below = nullptr;  // The next one down; null: this is the last.
   std::optional<Duration> ttl;
-  Bytes reserve = 0;  // Kept free on a shared card; 0: none.
-  Grants grants;      // Kept free besides, for who asked.
+  std::uint32_t ttl_hand = 0;  // The slot that is looked at next (ExpireSome).
+  Bytes reserve = 0;           // Kept free on a shared card; 0: none.
+  Grants grants;               // Kept free besides, for who asked.
 
   // Entries that are nowhere further down. Where there is a further down they
   // are copied there in any order; off the last tier only leaves may go.

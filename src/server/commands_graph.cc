@@ -21,12 +21,12 @@ TimePoint Now(Call& call) { return call.state.direct().Now(); }
 }  // namespace
 
 void GraphLoad(Call& call) {
-  const Result<std::string> run = call.state.graph.Load(call.arg(2), Now(call));
+  const Result<std::string> run = call.state.graph()->Load(call.arg(2), Now(call));
   run ? call.reply.Bulk(*run) : call.Error(fmt::format("ERR {}", run.error().message));
 }
 
 void GraphStart(Call& call) {
-  Answer(call, call.state.graph.Start(call.arg(2), call.arg(3), Now(call)));
+  Answer(call, call.state.graph()->Start(call.arg(2), call.arg(3), Now(call)));
 }
 
 // FINISH run step [TAKEN step...]
@@ -36,24 +36,24 @@ void GraphFinish(Call& call) {
     if (!SameWord(call.arg(4), "taken")) return call.SyntaxError();
     taken.emplace(call.args.begin() + 5, call.args.end());
   }
-  Answer(call, call.state.graph.Finish(call.arg(2), call.arg(3), taken, Now(call)));
+  Answer(call, call.state.graph()->Finish(call.arg(2), call.arg(3), taken, Now(call)));
 }
 
 void GraphSkip(Call& call) {
-  Answer(call, call.state.graph.Skip(call.arg(2), call.arg(3), Now(call)));
+  Answer(call, call.state.graph()->Skip(call.arg(2), call.arg(3), Now(call)));
 }
 
 void GraphLoop(Call& call) {
-  Answer(call, call.state.graph.Loop(call.arg(2), call.arg(3), call.arg(4), Now(call)));
+  Answer(call, call.state.graph()->Loop(call.arg(2), call.arg(3), call.arg(4), Now(call)));
 }
 
 void GraphEnd(Call& call) {
-  Answer(call, call.state.graph.EndRun(call.arg(2), RunState::kFinished, Now(call)));
+  Answer(call, call.state.graph()->EndRun(call.arg(2), RunState::kFinished, Now(call)));
 }
 
 // Each step and how many completions come before it; null: it will not run.
 void GraphSteps(Call& call) {
-  const auto steps = call.state.graph.Steps(call.arg(2), Now(call));
+  const auto steps = call.state.graph()->Steps(call.arg(2), Now(call));
   if (!steps) return call.Error(fmt::format("ERR {}", steps.error().message));
   call.reply.Map(steps->size());
   for (const StepFacts& step : *steps) {
@@ -65,7 +65,7 @@ void GraphSteps(Call& call) {
 // The first keys the graph would let go.
 void GraphOrder(Call& call) {
   constexpr std::size_t kMost = 1000;
-  const std::vector<std::string> keys = call.state.graph.eviction_order(kMost, Now(call));
+  const std::vector<std::string> keys = call.state.graph()->eviction_order(kMost, Now(call));
   call.reply.Array(keys.size());
   for (const std::string& key : keys) call.reply.Bulk(key);
 }

@@ -202,6 +202,8 @@ void SpillStats(Call& call) {
       {"disk_bytes", stats.disk.bytes},
       {"bytes_down", stats.moves.bytes_down},
       {"bytes_up", stats.moves.bytes_up},
+      {"ahead_bytes", stats.moves.ahead_bytes},
+      {"ahead_useful_bytes", stats.moves.ahead_useful_bytes},
       {"corrupt", stats.moves.corrupt},
       {"index_bytes", stats.index_bytes},
       {"clients", call.state.connected.load()}};

@@ -63,6 +63,7 @@ bool ReadExtras(Call& call, std::size_t from, bool of_set, Extras* extras) {
 SetOptions OptionsFor(Call& call, std::string_view key, std::string_view bytes,
                       std::string* parent) {
   SetOptions options;
+  options.idle_ttl = false;  // Redis keys end by their own EXPIRE only.
   if (!key.ends_with("metadata") || !IsMetadata(key)) return options;
   std::string buffer;
   *parent = CacheKey(call.session.db, PairOf(key), &buffer);

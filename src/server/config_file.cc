@@ -77,7 +77,7 @@ Config DefaultConfig() {
   // A socket's bytes live in RAM. As much as a host tier would take: a quarter of
   // what is available, at most 64 GiB.
   config.cache.capacity = DefaultHostCapacity();
-  config.cache.ttl.reset();  // Redis keys end by their own EXPIRE only.
+  config.cache.ttl.reset();  // As in a host tier: nothing leaves for being idle.
   return config;
 }
 

@@ -250,6 +250,60 @@ TEST_F(CommandTest, AGraphIsToldStepByStep) {
   EXPECT_THAT(Do({"SPILL.GRAPH", "START", "nobody", "x"}), StartsWith("-ERR"));
 }
 
+TEST_F(CommandTest, AGraphDecidesWhoLeaves) {
+  config_.cache.capacity = 4 * kMiB;
+  Open();
+  const std::string value(kMiB - 64 * kKiB, 'v');
+  for (const std::string agent : {"planner", "coder", "tester", "writer"}) {
+    Do({"SPILL.SET", agent + "'s", value, "AGENT", agent});
+    clock_->Advance(1s);
+  }
+  const std::string run =
+      R"({"run":"r","steps":[{"id":"plan","agent":"planner"},{"id":"code","agent":"coder"},)"
+      R"({"id":"test","agent":"tester"}],"edges":[{"from":"plan","to":"code"},)"
+      R"({"from":"code","to":"test"}]})";
+  cache_->Apply(0.75);
+  EXPECT_THAT(Do({"SPILL.MODE"}), HasSubstr("$6\r\nnormal\r\n"));
+  cache_->Apply(0.1);
+  EXPECT_EQ(Do({"SPILL.GRAPH", "LOAD", run}), "$1\r\nr\r\n");
+  EXPECT_EQ(Do({"SPILL.GRAPH", "START", "r", "plan"}), "+OK\r\n");
+  cache_->Apply(0.75);
+  EXPECT_THAT(Do({"SPILL.MODE"}), HasSubstr("workflow_aware"));
+  cache_->Apply(0.1);
+  // By last use the planner's would go first; but it runs.
+  Do({"SPILL.SET", "new", value});
+  Do({"SPILL.SET", "newer", value});
+  EXPECT_EQ(Do({"EXISTS", "planner's", "coder's"}), ":2\r\n");
+  EXPECT_EQ(Do({"EXISTS", "writer's"}), ":0\r\n");
+  EXPECT_EQ(Do({"SPILL.GRAPH", "END", "r"}), "+OK\r\n");
+}
+
+TEST_F(CommandTest, TheTiersTtlIsForContextsAndNotForPlainKeys) {
+  config_.cache.ttl = 10s;
+  Open();
+  Do({"SET", "plain", "v"});
+  Do({"SET", "ends", "v", "EX", "5"});
+  Do({"MSET", "many", "v"});
+  Do({"SPILL.SET", "context", "v"});
+  Do({"SPILL.SET", "kept", "v"});
+  Do({"SPILL.SET", "parent", "v"});
+  Do({"SPILL.SET", "child", "v", "PARENT", "parent"});
+  clock_->Advance(8s);
+  Do({"GET", "kept"});
+  clock_->Advance(4s);
+  for (int i = 0; i < 3; ++i) cache_->Apply(0.1);
+  EXPECT_EQ(Do({"EXISTS", "plain", "many"}), ":2\r\n");
+  EXPECT_EQ(Do({"EXISTS", "ends", "context", "child", "parent"}), ":0\r\n");
+  EXPECT_EQ(Do({"EXISTS", "kept"}), ":1\r\n");
+  // What becomes of a key is what its last writer says.
+  Do({"SET", "kept", "w"});
+  Do({"SPILL.SET", "plain", "w"});
+  clock_->Advance(1h);
+  for (int i = 0; i < 3; ++i) cache_->Apply(0.1);
+  EXPECT_EQ(Do({"EXISTS", "kept", "many"}), ":2\r\n");
+  EXPECT_EQ(Do({"EXISTS", "plain"}), ":0\r\n");
+}
+
 TEST_F(CommandTest, EveryCommandIsDocumented) {
   Open();
   Do({"HELLO", "2"});

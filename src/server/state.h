@@ -48,6 +48,8 @@ class State {
 
   Cache& cache() { return *cache_; }
   Direct& direct() { return direct_; }
+  // What SPILL.GRAPH tells: the cache's own, attached when it is first asked for.
+  std::shared_ptr<StepGraph> graph() { return cache_->step_graph(); }
 
   // --- time ---
 
@@ -78,7 +80,6 @@ class State {
   std::int64_t slow_next = 0;
   std::vector<CommandCounts> counts;  // By the table's numbers.
   std::string config_file;
-  StepGraph graph;  // What SPILL.GRAPH was told.
 
   // --- any thread ---
 

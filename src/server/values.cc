@@ -175,6 +175,7 @@ bool ChangeDeadline(Call& call, std::string_view cache_key, TimePoint deadline) 
   options.tokens = lease.tokens();
   options.agent = lease.agent();
   options.meta = lease.meta();
+  if (const auto facts = state.direct().FactsOf(cache_key)) options.idle_ttl = facts->idle_ttl;
   const Direct::Wrote wrote = state.direct().Set(cache_key, lease.text(), options, deadline);
   if (wrote.soon && !call.session.no_more_waiting) {
     call.session.room_is_coming = true;

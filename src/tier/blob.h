@@ -57,6 +57,7 @@ struct BlobFacts {
   std::uint64_t parent_generation = 0;
   // End of its own ttl by the wall clock, since it has to hold after a restart.
   std::optional<std::int64_t> expires_unix_ns = {};
+  bool no_idle_ttl = false;  // The tiers' ttl passes it by.
 };
 
 }  // namespace spillway

@@ -6,6 +6,7 @@ namespace {
 // Bits of the flags byte.
 constexpr std::uint8_t kParentDeclared = 1;
 constexpr std::uint8_t kExpires = 2;
+constexpr std::uint8_t kNoIdleTtl = 4;
 
 // Six numbers, the flags, and the lengths of five strings.
 constexpr Bytes kFixedBytes = 6 * sizeof(std::uint64_t) + 1 + 5 * sizeof(std::uint32_t);
@@ -25,7 +26,8 @@ void Encode(const BlobFacts& facts, Encoder* out) {
   out->Put(facts.parent_generation);
   out->Put(facts.expires_unix_ns.value_or(0));
   out->Put(static_cast<std::uint8_t>((facts.parent_declared ? kParentDeclared : 0) |
-                                     (facts.expires_unix_ns ? kExpires : 0)));
+                                     (facts.expires_unix_ns ? kExpires : 0) |
+                                     (facts.no_idle_ttl ? kNoIdleTtl : 0)));
   out->Put(facts.key);
   out->Put(facts.tenant);
   out->Put(facts.agent);
@@ -44,6 +46,7 @@ bool Decode(Decoder* in, BlobFacts* facts) {
   facts->parent_declared = (flags & kParentDeclared) != 0;
   facts->expires_unix_ns.reset();
   if ((flags & kExpires) != 0) facts->expires_unix_ns = expires;
+  facts->no_idle_ttl = (flags & kNoIdleTtl) != 0;
   facts->key = in->GetText();
   facts->tenant = in->GetText();
   facts->agent = in->GetText();

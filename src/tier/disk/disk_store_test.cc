@@ -50,6 +50,7 @@ TEST_F(DiskStoreTest, AllFactsComeBack) {
   facts.tokens = 1234;
   facts.access_count = 99;
   facts.expires_unix_ns = -5;
+  facts.no_idle_ttl = true;
   Reopen();
   MustPut(facts);
   Reopen();
@@ -66,6 +67,7 @@ TEST_F(DiskStoreTest, AllFactsComeBack) {
   EXPECT_EQ(found.parent, facts.parent);
   EXPECT_EQ(found.parent_generation, facts.parent_generation);
   EXPECT_EQ(found.expires_unix_ns, facts.expires_unix_ns);
+  EXPECT_EQ(found.no_idle_ttl, facts.no_idle_ttl);
   ExpectGood(found_.at(facts.key).id, facts);
 }
 
