@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <boost/asio/post.hpp>
+#include <fmt/format.h>
 
 #include "base/log.h"
 #include "server/command.h"
@@ -189,22 +190,19 @@ void Connection::Feed(std::string_view bytes) {
   for (;; bytes = {}) {
     std::size_t used = 0;
     Stop stop = Stop::kNothing;
-    bool too_much = false;
+    Bytes input_max = 0;
+    const bool kept = !in_.empty();
+    if (kept) in_.append(bytes);
     {
       const std::lock_guard lock(state_->commands);
       static_cast<void>(state_->TimeSinceLast());
-      if (in_.empty()) {
-        stop = RunRequests(bytes, &used);
-        in_.append(bytes.substr(used));
-      } else {
-        in_.append(bytes);
-        stop = RunRequests(in_, &used);
-        in_.erase(0, used);
-      }
+      stop = RunRequests(kept ? std::string_view(in_) : bytes, &used);
       state_->ErasePairs();
       output_max_ = state_->settings.output_max;
-      too_much = in_.size() > state_->settings.input_max;
+      input_max = state_->settings.input_max;
     }
+    kept ? in_.erase(0, used) : in_.append(bytes.substr(used));
+    const bool too_much = in_.size() > input_max;
     if (in_.empty() && in_.capacity() > kKeptBytes) in_ = {};
     if (stop == Stop::kWaiting) AwaitWhatIsLacking();
     if (too_much && stop == Stop::kNeedMore) {
@@ -264,7 +262,8 @@ Connection::Stop Connection::RunOne(std::string_view frame) {
     args = many;
   }
   for (std::size_t i = 0; i < args.size(); ++i) args[i] = parser_.arg(i, frame);
-  // Somebody speaks HTTP to us, maybe through a browser: not a word to that.
+  if (parser_.inlined() && args.size() == 3 && args[2].starts_with("HTTP/")) return RefuseHttp();
+  // A piece of HTTP, maybe sent through a browser: not a word to that.
   if (args[0] == "POST" || SameWord(args[0], "host:")) {
     LogWarning("client {}: possible cross-protocol attack: closed", session_.address);
     session_.out.Clear();
@@ -282,6 +281,21 @@ Connection::Stop Connection::RunOne(std::string_view frame) {
     if (before == Replies::kSkipNext) session_.replies = Replies::kOn;
   }
   return Stop::kNothing;
+}
+
+// A browser, or a scraper of metrics with the wrong port. The answer is always the
+// same: nothing of the request or of ours is in it.
+Connection::Stop Connection::RefuseHttp() {
+  constexpr std::string_view kWhy =
+      "This port speaks the Redis protocol, not HTTP. For HTTP see http_port.\n";
+  LogWarning("client {}: speaks HTTP on the port for the Redis protocol: closed", session_.address);
+  session_.out.Clear();
+  session_.out.text() += fmt::format(
+      "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n"
+      "Connection: close\r\n\r\n{}",
+      kWhy.size(), kWhy);
+  session_.close_after_replies = true;
+  return Stop::kClosing;
 }
 
 void Connection::EndRequest() {
@@ -306,7 +320,8 @@ Connection::Stop Connection::BeginLarge(std::string_view frame, std::size_t* use
     return Stop::kNothing;
   }
   const auto bytes = static_cast<Bytes>(parser_.large_bytes());
-  PlaceLarge(parser_.arg(1, frame), bytes);
+  const std::string_view key = word > 1 ? parser_.arg(1, frame) : std::string_view();
+  PlaceLarge(parser_.arg(0, frame), key, bytes);
   if (session_.apart_at == 0) {
     parser_.GoOn();
     return Stop::kNothing;
@@ -336,7 +351,7 @@ Connection::Stop Connection::BeginLarge(std::string_view frame, std::size_t* use
   return Stop::kFull;
 }
 
-void Connection::PlaceLarge(std::string_view key, Bytes bytes) {
+void Connection::PlaceLarge(std::string_view command, std::string_view key, Bytes bytes) {
   session_.apart_at = parser_.count();
   session_.apart_bytes = bytes;
   session_.room_refused = false;
@@ -355,8 +370,10 @@ void Connection::PlaceLarge(std::string_view key, Bytes bytes) {
     return;
   }
   std::string buffer;
+  SetOptions options;  // The command will say the rest.
+  options.idle_ttl = SameWord(command, "spill.set");
   const Direct::Wrote wrote =
-      state_->direct().Reserve(CacheKey(session_.db, key, &buffer), bytes, {}, &session_.room);
+      state_->direct().Reserve(CacheKey(session_.db, key, &buffer), bytes, options, &session_.room);
   session_.room_is_coming = wrote.soon && !session_.no_more_waiting;
   if (session_.room) {
     large_at_ = session_.room.data();

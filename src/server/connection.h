@@ -61,8 +61,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Feed(std::string_view bytes);
   Stop RunRequests(std::string_view bytes, std::size_t* used);
   Stop RunOne(std::string_view frame);
+  Stop RefuseHttp();
   Stop BeginLarge(std::string_view frame, std::size_t* used);
-  void PlaceLarge(std::string_view key, Bytes bytes);
+  void PlaceLarge(std::string_view command, std::string_view key, Bytes bytes);
   void EndRequest();
   void AwaitWhatIsLacking();
   void SubmitPending();

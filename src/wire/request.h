@@ -52,6 +52,8 @@ class RequestParser {
     if (inlined_) return inline_args_[i];
     return frame.substr(args_[i].at, args_[i].bytes);
   }
+  // The request came as a line.
+  bool inlined() const { return inlined_; }
   // After the "-ERR Protocol error: " that it is answered with.
   const std::string& error() const { return error_; }
 
