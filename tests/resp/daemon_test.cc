@@ -250,7 +250,7 @@ TEST_F(DaemonTest, LargeValuesKeepWhatIsSaidOfThem) {
     ASSERT_EQ(Do(client, {"SPILL.SET", "a", value, "TOKENS", "16", "AGENT", "planner", "META",
                           "blob", "TTL", "100s"}),
               "+OK\r\n");
-    const std::string got = Do(client, {"SPILL.GET", "a"});
+    const std::string got = Do(client, {"SPILL.GET", "a"}).substr(0, 200);
     EXPECT_THAT(got, HasSubstr("tokens\r\n:16\r\n"));
     EXPECT_THAT(got, HasSubstr("$7\r\nplanner\r\n"));
     EXPECT_THAT(got, HasSubstr("$4\r\nblob\r\n"));
@@ -289,7 +289,10 @@ TEST_F(DaemonTest, HostileClientsHurtNobody) {
   {
     Client http(socket());
     http.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-    EXPECT_EQ(http.Rest(), "");
+    EXPECT_THAT(http.Rest(), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("Redis protocol")));
+    Client pieces(socket());
+    pieces.Send("POST x\r\nHost: x\r\n\r\n");
+    EXPECT_EQ(pieces.Rest(), "");
   }
   Client client(socket());
   EXPECT_EQ(Do(client, {"AUTH", "secret"}), "+OK\r\n");
@@ -375,6 +378,48 @@ TEST_F(DaemonTest, StopsGracefullyAndStartsWarm) {
   Do(client, {"SELECT", "5"});
   EXPECT_EQ(Do(client, {"GET", "five"}), "$1\r\n5\r\n");
   EXPECT_TRUE(Until({"INFO", "keyspace"}, "db5:keys=1"));
+}
+
+// What a number of SPILL.STATS is.
+long Number(const std::string& stats, const std::string& name) {
+  const std::size_t at = stats.find("\r\n" + name + "\r\n:");
+  return at == std::string::npos ? -1 : std::atol(stats.c_str() + at + name.size() + 5);
+}
+
+TEST_F(DaemonTest, AGraphBringsUpWhatItsNextStepsNeed) {
+  SetPressure(0.1);
+  Start("capacity = \"8MiB\"\ndisk_dir = \"" + dir_ +
+        "/disk\"\ndisk_capacity = \"256MiB\"\nwrite_behind_after = \"10ms\"\ndwell = \"10ms\"\n"
+        "pressure_source = \"file:" +
+        dir_ + "/pressure\"\nsample_period = \"10ms\"\n");
+  Client client(socket());
+  const std::string context = Value(1, 1 << 20);
+  ASSERT_EQ(Do(client, {"SPILL.SET", "coder's", context, "AGENT", "coder"}), "+OK\r\n");
+  const auto on_disk_only = [&] {
+    return Do(client, {"SPILL.EXPLAIN", "coder's"}).find("is in the disk tier") !=
+           std::string::npos;
+  };
+  // Others come, and it has to leave memory.
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(Do(client, {"SET", "k" + std::to_string(i), Value(i, 1 << 20)}), "+OK\r\n");
+  }
+  EXPECT_TRUE(on_disk_only());
+  for (int i = 0; i < 20; ++i) Do(client, {"DEL", "k" + std::to_string(i)});  // Now there is room.
+  const std::string before = Do(client, {"SPILL.STATS"});
+  EXPECT_EQ(Number(before, "ahead_bytes"), 0);
+  const std::string run =
+      R"({"run":"r","steps":[{"id":"plan","agent":"planner"},{"id":"code","agent":"coder"}],)"
+      R"("edges":[{"from":"plan","to":"code"}]})";
+  EXPECT_EQ(Do(client, {"SPILL.GRAPH", "LOAD", run}), "$1\r\nr\r\n");
+  EXPECT_EQ(Do(client, {"SPILL.GRAPH", "START", "r", "plan"}), "+OK\r\n");
+  EXPECT_TRUE(Until({"SPILL.STATS"}, "ahead_bytes\r\n:1048576\r\n"));
+  EXPECT_TRUE(Until({"SPILL.EXPLAIN", "coder's"}, "is in the device"));  // It has arrived.
+  EXPECT_EQ(Do(client, {"SPILL.GRAPH", "FINISH", "r", "plan"}), "+OK\r\n");
+  EXPECT_EQ(Do(client, {"SPILL.GRAPH", "START", "r", "code"}), "+OK\r\n");
+  EXPECT_EQ(Do(client, {"GET", "coder's"}), "$1048576\r\n" + context + "\r\n");
+  EXPECT_TRUE(Until({"SPILL.STATS"}, "ahead_useful_bytes\r\n:1048576\r\n"));
+  SetPressure(0.75);
+  EXPECT_TRUE(Until({"SPILL.MODE"}, "workflow_aware"));
 }
 
 TEST_F(DaemonTest, SighupReadsTheFileAgainAndABadOneChangesNothing) {
