@@ -1,0 +1,334 @@
+#!/usr/bin/env python3
+"""hostile.py SPILLWAYD [--seconds S] [--check]: hostile clients, and what others feel.
+
+One client at a time misbehaves, in a process of its own, while two good ones set
+and get small values and compare each. Printed for each kind: the good ones' p50 and
+p99 beside the quiet run before it, and the daemon's peak memory. With --check the
+exit status says whether the daemon lived, no value was wrong, each hostile client
+was answered as it should be and memory stayed within the bound; times are only
+printed.
+"""
+import argparse
+import multiprocessing
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+MIB = 1 << 20
+CAPACITY = 64 * MIB
+# Over what the quiet daemon with a full cache holds: loops' and clients' buffers.
+GROWTH_MAX = 96 * MIB
+BIG = 8 * MIB
+CONFIG = f"""capacity = "64MiB"
+[server]
+password = "secret"
+port = 0
+http_port = 0
+input_max = "16MiB"
+"""
+
+
+def frame(*words):
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
+
+
+class Client:
+    def __init__(self, path, password=True):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(30)
+        self.socket.connect(path)
+        self.file = self.socket.makefile("rb")
+        if password and self(b"AUTH", b"secret") != b"+OK":
+            raise AssertionError("AUTH failed")
+
+    def __call__(self, *words):
+        self.socket.sendall(frame(*words))
+        return self.reply()
+
+    def reply(self):
+        line = self.file.readline()
+        if line[:1] != b"$" or line == b"$-1\r\n":
+            return line[:-2]
+        return self.file.read(int(line[1:]) + 2)[:-2]
+
+    def send(self, data):
+        try:
+            self.socket.sendall(data)
+        except OSError:
+            pass  # It was closed under our hands: as it should be.
+
+    def rest(self):
+        """All until the other side closes; None: it does not."""
+        data = b""
+        try:
+            while more := self.socket.recv(65536):
+                data += more
+        except TimeoutError:
+            return None
+        except OSError:
+            pass
+        return data
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
+
+
+# --- who misbehaves: each returns a complaint, or nothing ---
+
+def until(end, what):
+    """Again and again until then; the first complaint ends it."""
+    while time.monotonic() < end:
+        if complaint := what():
+            return complaint
+    return None
+
+
+def huge_before_auth(path, end):
+    def one():
+        client = Client(path, password=False)
+        client.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\n" + b"x" * 65536)
+        got = client.rest()
+        client.close()
+        # What was sent behind the error may break the connection before it is read.
+        return None if got in (b"", b"-ERR Protocol error: unauthenticated bulk length\r\n") else got
+    return until(end, one)
+
+
+def slow_reader(path, end):
+    clients = [Client(path) for _ in range(20)]
+    for client in clients:
+        client.socket.setblocking(False)
+        with_many = frame(b"GET", b"big") * 200
+        try:
+            client.socket.send(with_many)
+        except BlockingIOError:
+            pass
+    time.sleep(max(0.0, end - time.monotonic()))
+    return None
+
+
+def slow_writer(path, end):
+    data = b"*3\r\n$3\r\nSET\r\n$4\r\nslow\r\n$8388608\r\n"
+    clients = [Client(path) for _ in range(50)]
+    at = 0
+    while time.monotonic() < end:
+        for client in clients:
+            client.send(data[at:at + 1] if at < len(data) else b"x")
+        at += 1
+        time.sleep(0.01)
+    return None
+
+
+def large_and_stopped(path, end):
+    """Values announced and half sent: each holds room in the tier, or none."""
+    clients = [Client(path) for _ in range(30)]
+    for n, client in enumerate(clients):
+        client.socket.settimeout(2)
+        client.send(b"*3\r\n$3\r\nSET\r\n$2\r\nh%d\r\n$%d\r\n" % (n % 10, BIG) + b"x" * (BIG // 2))
+    time.sleep(max(0.0, end - time.monotonic()))
+    return None
+
+
+def many_large_words(path, end):
+    """Arguments that nobody takes out of the stream, up to input_max and beyond."""
+    def one():
+        client = Client(path)
+        client.send(b"*100\r\n$3\r\nDEL\r\n" + b"$1000000\r\n" + b"x" * 1000000 + b"\r\n" +
+                    (b"$1000000\r\n" + b"x" * 1000000 + b"\r\n") * 20)
+        got = client.rest()
+        client.close()
+        return None if got == b"" else f"not closed: {got!r}"
+    return until(end, one)
+
+
+def nested_arrays(path, end):
+    def one():
+        client = Client(path)
+        client.send(b"*1\r\n" * 10000)
+        got = client.rest()
+        client.close()
+        return None if got in (b"", b"-ERR Protocol error: expected '$', got '*'\r\n") else got
+    return until(end, one)
+
+
+def glob_bombs(path, end):
+    client = Client(path)
+    client(b"SET", b"a" * 60000, b"v")
+    bomb = b"*a" * 1000 + b"b"
+
+    def one():
+        got = client(b"KEYS", bomb)
+        return None if got == b"*0" else got
+    complaint = until(end, one)
+    client(b"DEL", b"a" * 60000)
+    return complaint
+
+
+def half_frames(path, end):
+    clients = [Client(path) for _ in range(1000)]
+    for client in clients:
+        client.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$16000\r\n" + b"x" * 15000)
+    time.sleep(max(0.0, end - time.monotonic()))
+    return None
+
+
+def http(path, end):
+    def one():
+        client = Client(path, password=False)
+        client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        got = client.rest()
+        client.close()
+        if got is None or not got.startswith(b"HTTP/1.1 400 ") or b"Redis protocol" not in got:
+            return f"HTTP was answered {got!r}"
+        return None
+    return until(end, one)
+
+
+KINDS = [huge_before_auth, slow_reader, slow_writer, large_and_stopped, many_large_words,
+         nested_arrays, glob_bombs, half_frames, http]
+
+
+# --- who behaves ---
+
+def good(path, seconds, number, out):
+    client = Client(path)
+    times, wrong, gone = [], 0, 0
+    end = time.monotonic() + seconds
+    i = 0
+    while time.monotonic() < end:
+        key, value = b"good%d:%d" % (number, i % 100), b"%d." % i * 100
+        began = time.perf_counter()
+        answer = client(b"SET", key, value)
+        middle = time.perf_counter()
+        got = client(b"GET", key)
+        times += [middle - began, time.perf_counter() - middle]
+        # A cache may forget, if others announce values as large as all of it.
+        gone += answer == b"+OK" and got == b"$-1"
+        wrong += answer == b"+OK" and got not in (value, b"$-1")
+        wrong += answer != b"+OK" and not answer.startswith(b"-OOM")
+        i += 1
+    out.put((times, wrong, gone))
+
+
+def measured(path, seconds):
+    out = multiprocessing.Queue()
+    crowd = [multiprocessing.Process(target=good, args=(path, seconds, n, out)) for n in range(2)]
+    for one in crowd:
+        one.start()
+    parts = [out.get(timeout=seconds + 60) for _ in crowd]
+    for one in crowd:
+        one.join()
+    times = sorted(t for part in parts for t in part[0])
+    return (times[len(times) // 2], times[len(times) * 99 // 100], sum(part[2] for part in parts),
+            sum(part[1] for part in parts))
+
+
+def misbehave(kind, path, seconds, out):
+    try:
+        out.put(kind(path, time.monotonic() + seconds))
+    except Exception as error:  # noqa: BLE001: whatever it is, it is told.
+        out.put(f"{type(error).__name__}: {error}")
+
+
+def memory(pid, what):
+    with open(f"/proc/{pid}/status") as status:
+        for line in status:
+            if line.startswith(what):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def forget_peak(pid):
+    with open(f"/proc/{pid}/clear_refs", "w") as file:
+        file.write("5")
+
+
+def start(program, folder):
+    with open(os.path.join(folder, "d.toml"), "w") as config:
+        config.write(CONFIG)
+    path = os.path.join(folder, "s.sock")
+    process = subprocess.Popen([program, "--config", folder + "/d.toml", "--socket", path],
+                               stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 10
+    while not os.path.exists(path):
+        if time.monotonic() > end or process.poll() is not None:
+            raise SystemExit("the daemon did not start")
+        time.sleep(0.01)
+    return process, path
+
+
+def fill(path):
+    """The cache is full before anything is measured: what it holds is no growth."""
+    client = Client(path)
+    for i in range(2 * CAPACITY // MIB):
+        client(b"SET", b"fill%d" % i, os.urandom(MIB))
+    client.close()
+
+
+def one_kind(kind, process, path, seconds):
+    client = Client(path)
+    client(b"SET", b"big", b"b" * BIG)
+    quiet = measured(path, seconds)
+    forget_peak(process.pid)
+    out = multiprocessing.Queue()
+    hostile = multiprocessing.Process(target=misbehave, args=(kind, path, seconds + 0.5, out))
+    hostile.start()
+    time.sleep(0.3)
+    loud = measured(path, seconds)
+    complaint = out.get(timeout=120)
+    hostile.join()
+    peak = memory(process.pid, "VmHWM")
+    alive = process.poll() is None and client(b"PING") == b"+PONG"
+    client.close()
+    return quiet, loud, complaint, peak, alive
+
+
+def main():
+    parse = argparse.ArgumentParser()
+    parse.add_argument("program")
+    parse.add_argument("--seconds", type=float, default=3.0)
+    parse.add_argument("--check", action="store_true")
+    args = parse.parse_args()
+    folder = tempfile.mkdtemp(prefix="spillwayd-hostile-")
+    process, path = start(args.program, folder)
+    bad = []
+    try:
+        fill(path)
+        measured(path, 0.3)
+        base = memory(process.pid, "VmRSS")
+        print(f"quiet, cache full: {base / MIB:.0f} MiB; others' times in ms, {args.seconds} s each")
+        print(f"{'kind':18} {'p50':>6} {'p99':>6} {'quiet p99':>10} {'ratio':>6} {'peak MiB':>9} {'grown':>6}"
+              f" {'forgotten':>9}")
+        for kind in KINDS:
+            quiet, loud, complaint, peak, alive = one_kind(kind, process, path, args.seconds)
+            name = kind.__name__.replace("_", " ")
+            print(f"{name:18} {loud[0] * 1e3:6.2f} {loud[1] * 1e3:6.2f} {quiet[1] * 1e3:10.2f} "
+                  f"{loud[1] / quiet[1]:5.1f}x {peak / MIB:9.0f} {(peak - base) / MIB:6.0f}"
+                  f" {loud[2]:9}", flush=True)
+            if complaint:
+                bad.append(f"{name}: {complaint}")
+            if quiet[3] + loud[3]:
+                bad.append(f"{name}: {quiet[3] + loud[3]} values were wrong")
+            if not alive:
+                bad.append(f"{name}: the daemon is gone")
+                break
+            if peak - base > GROWTH_MAX:
+                bad.append(f"{name}: it grew by {(peak - base) // MIB} MiB, over {GROWTH_MAX // MIB}")
+        process.terminate()
+        if process.wait(30) != 0:
+            bad.append("it did not stop in good order")
+    finally:
+        process.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+    for line in bad:
+        print("WRONG " + line)
+    return 1 if bad and args.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
