@@ -19,7 +19,7 @@ bootstrap = @tools/bootstrap.sh $(1)
 build     = @tools/build.sh $(1)
 check     = @python3 tools/check.py $(1)
 
-.PHONY: all run test bench bench-resp lint san coverage sim kill-loop sweep graph-check resp-diff replay-table ci-long install format clean help
+.PHONY: all run test bench bench-resp bench-hostile lint san coverage sim kill-loop sweep graph-check resp-diff resp-kill replay-table ci-long install format clean help
 .DEFAULT_GOAL := all
 
 all: ## Build the program and the libraries (the default)
@@ -44,6 +44,11 @@ bench-resp: ## spillwayd beside Debian's Redis 7, in turns
 	$(call bootstrap,bench)
 	$(call build,release spillwayd_bin resp_lean)
 	@python3 bench/resp/run.py build/release/bin/spillwayd build/release/bench/resp/resp_lean
+
+bench-hostile: ## Hostile clients: what others feel, and how much spillwayd's memory grows
+	$(call bootstrap,bench)
+	$(call build,release spillwayd_bin)
+	@python3 bench/resp/hostile.py build/release/bin/spillwayd
 
 lint: ## Format, include directions, determinism, machine paths, clang-tidy
 	$(call bootstrap,lint)
@@ -81,6 +86,11 @@ resp-diff: ## The same random commands to Redis and to spillwayd: COMMANDS=10000
 	$(call bootstrap,test)
 	$(call build,release resp_diff)
 	@build/release/tests/resp_diff --commands $(COMMANDS) --spillwayd build/release/bin/spillwayd
+
+resp-kill: ## Kills spillwayd under load N=1000 times and verifies what it serves after
+	$(call bootstrap,test)
+	$(call build,release spillwayd_bin)
+	@python3 tests/resp/kill.py build/release/bin/spillwayd --kills $(N)
 
 replay-table: ## Every order on the traces in TRACES=DIR, beside the goals
 	$(call bootstrap,run)
