@@ -59,6 +59,24 @@ Direct::Wrote Direct::CommitSlot(std::uint32_t slot, const SetOptions& options, 
   return wrote;
 }
 
+std::optional<std::uint32_t> Direct::AdmitInMemory(const NewEntry& entry, TimePoint now,
+                                                   Wrote* wrote) {
+  Engine& engine = core_->engine();
+  const Result<std::uint32_t> slot =
+      engine.Admit(entry, now, engine.single() ? nullptr : &wrote->soon);
+  if (!slot) {
+    wrote->status = slot.error();
+    return std::nullopt;
+  }
+  const TierId in = engine.store().ReservedIn(*slot);
+  if (in == TierId::kDisk || !engine.store().memory(in)->host_readable()) {
+    engine.Abort(*slot);
+    wrote->on_disk = true;
+    return std::nullopt;
+  }
+  return *slot;
+}
+
 Direct::Wrote Direct::Set(std::string_view key, std::string_view value, const SetOptions& options,
                           TimePoint deadline) {
   if (value.size() > kCopyOnStrandMax) {
@@ -76,18 +94,9 @@ Direct::Wrote Direct::Set(std::string_view key, std::string_view value, const Se
   RunOn(core_->strand(), [&] {
     const TimePoint now = core_->clock().Now();
     try {
-      const Result<std::uint32_t> slot =
-          engine.Admit(entry, now, engine.single() ? nullptr : &wrote.soon);
-      if (!slot) {
-        wrote.status = slot.error();
-        return;
-      }
+      const std::optional<std::uint32_t> slot = AdmitInMemory(entry, now, &wrote);
+      if (!slot) return;
       const TierId in = store.ReservedIn(*slot);
-      if (in == TierId::kDisk || !store.memory(in)->host_readable()) {
-        engine.Abort(*slot);
-        wrote.on_disk = true;
-        return;
-      }
       const Status written =
           store.memory(in)->Write(store.BlockIn(*slot, in), Source(value.data(), value.size()));
       if (!written) {
@@ -112,21 +121,11 @@ Direct::Wrote Direct::Reserve(std::string_view key, Bytes bytes, const SetOption
   const NewEntry entry{key, store.index().HashOf(key), bytes, options, Place::kHost};
   RunOn(core_->strand(), [&] {
     try {
-      const Result<std::uint32_t> slot =
-          engine.Admit(entry, core_->clock().Now(), engine.single() ? nullptr : &wrote.soon);
-      if (!slot) {
-        wrote.status = slot.error();
-        return;
-      }
-      const TierId in = store.ReservedIn(*slot);
-      if (in == TierId::kDisk || !store.memory(in)->host_readable()) {
-        engine.Abort(*slot);
-        wrote.on_disk = true;
-        return;
-      }
+      const std::optional<std::uint32_t> slot = AdmitInMemory(entry, core_->clock().Now(), &wrote);
+      if (!slot) return;
       reservation->core_ = core_;
       reservation->slot_ = *slot;
-      reservation->data_ = store.BlockIn(*slot, in);
+      reservation->data_ = store.BlockIn(*slot, store.ReservedIn(*slot));
       reservation->size_ = bytes;
     } catch (const std::bad_alloc&) {
       wrote.status = NoMemory();

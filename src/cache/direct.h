@@ -106,6 +106,8 @@ class Direct {
   TimePoint Now() const { return core_->clock().Now(); }
 
  private:
+  // A slot with room in memory that the host can write to. Empty: `wrote` says why.
+  std::optional<std::uint32_t> AdmitInMemory(const NewEntry& entry, TimePoint now, Wrote* wrote);
   Wrote CommitSlot(std::uint32_t slot, const SetOptions& options, TimePoint deadline,
                    TimePoint now);
   Core* core_;

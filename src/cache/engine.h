@@ -294,7 +294,6 @@ class Engine {
   void Judge(const Outlook& outlook, std::uint32_t slot);
   void JudgeAdvice(const Outlook& outlook, std::uint32_t slot);
   bool Spared(const TierState& tier, std::uint32_t slot) const;
-  std::optional<EntryId> NextIdleForeseen(TierState& tier, const Stage& stage, TimePoint now);
   std::vector<std::string> ForeseenOrder() const;
 
   // engine_ahead.cc

@@ -251,42 +251,6 @@ bool Engine::Spared(const TierState& tier, std::uint32_t slot) const {
   return tier.firm->foresight.Spares(store_->IdOf(slot), store_->FactsOf(slot, tier.id));
 }
 
-// Whom no live run wants may leave at once; the others when they are idle for
-// longer than the stage's limit, as the graph has it.
-std::optional<EntryId> Engine::NextIdleForeseen(TierState& tier, const Stage& stage,
-                                                TimePoint now) {
-  Line& line = *tier.firm;
-  const Level at = level(tier.id);
-  if (at == Level::kNormal) {
-    RoomForOne(put_back_);
-    if (const auto id = line.Next(at, Foresight::Whom::kUnwanted)) return id;
-  }
-  const std::int64_t bound = (now - *stage.idle_over).time_since_epoch().count() - 1;
-  const auto after = [&](EntryId a, EntryId b) {
-    return line.Before(at, b, store_->FactsOf(b.slot, tier.id), a,
-                       store_->FactsOf(a.slot, tier.id));
-  };
-  const auto next = [&] {
-    RoomForOne(idle_candidates_);
-    return line.idle.Next(bound);
-  };
-  while (const std::optional<EntryId> id = next()) {
-    idle_candidates_.push_back(*id);
-    std::push_heap(idle_candidates_.begin(), idle_candidates_.end(), after);
-  }
-  while (!idle_candidates_.empty()) {
-    RoomForOne(put_back_);
-    std::pop_heap(idle_candidates_.begin(), idle_candidates_.end(), after);
-    const EntryId id = idle_candidates_.back();
-    idle_candidates_.pop_back();
-    Facts facts;
-    if (!line.view.Read(id, &facts)) continue;
-    if (KeyByLastUse(facts) <= bound && facts.children == 0) return id;
-    put_back_.push_back(id);  // Used since.
-  }
-  return std::nullopt;
-}
-
 // Two lines, of those it knows and of those it does not, joined as Foresight
 // joins them.
 std::vector<std::string> Engine::ForeseenOrder() const {

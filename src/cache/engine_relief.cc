@@ -197,14 +197,21 @@ bool Engine::TargetReached(const TierState& tier, const Stage& stage, Bytes goin
 std::optional<EntryId> Engine::NextIdle(TierState& tier, const Stage& stage, TimePoint now) {
   Line& line = *tier.firm;
   const std::int64_t bound = (now - *stage.idle_over).time_since_epoch().count() - 1;
-  if (outlooks_.in_force) return NextIdleForeseen(tier, stage, now);
-  if (stage.by_last_use || OrderName(tier) == "lru") return line.idle.Next(bound);
+  const Level at = level(tier.id);
+  const bool foreseen = outlooks_.in_force;
+  // Whom no live run wants may leave at once.
+  if (foreseen && at == Level::kNormal) {
+    RoomForOne(put_back_);
+    if (const auto id = line.Next(at, Foresight::Whom::kUnwanted)) return id;
+  }
+  if (!foreseen && (stage.by_last_use || OrderName(tier) == "lru")) return line.idle.Next(bound);
 
   const auto after = [&](EntryId a, EntryId b) {
     const Facts fa = store_->FactsOf(a.slot, tier.id);
     const Facts fb = store_->FactsOf(b.slot, tier.id);
-    const std::int64_t ka = line.policy.order->KeyFor(level(tier.id), fa);
-    const std::int64_t kb = line.policy.order->KeyFor(level(tier.id), fb);
+    if (foreseen) return line.Before(at, b, fb, a, fa);
+    const std::int64_t ka = line.policy.order->KeyFor(at, fa);
+    const std::int64_t kb = line.policy.order->KeyFor(at, fb);
     return ka != kb ? ka > kb : fa.place > fb.place;
   };
   const auto next = [&] {

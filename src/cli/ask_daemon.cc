@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/arguments.h"
 #include "base/parse.h"
-#include "cli/arguments.h"
 #include "cli/daemon_link.h"
 
 namespace spillway {

@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/arguments.h"
 #include "base/parse.h"
-#include "cli/arguments.h"
 #include "cli/replay_progress.h"
 #include "replay/order/orders.h"
 #include "replay/plot.h"

@@ -12,9 +12,9 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/arguments.h"
 #include "base/parse.h"
 #include "cache/settings.h"
-#include "cli/arguments.h"
 #include "replay/run_scenario.h"
 
 namespace spillway {

@@ -9,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <fmt/format.h>
 
+#include "base/arguments.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/run_dir.h"
@@ -153,7 +154,7 @@ int Serve(Config config, const Flags& flags, Duration for_time) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("spillwayd: contexts for every program that speaks Redis");
+  CLI::App app("spillwayd: contexts for every program that speaks Redis", "spillwayd");
   Flags flags;
   app.add_option("--config", flags.config, "TOML file with settings");
   app.add_option("--dir", flags.dir, "Folder of the disk tier");
@@ -164,8 +165,13 @@ int Main(int argc, char** argv) {
   CLI::Option* const socket =
       app.add_option("--socket", flags.socket, "Path of the Unix socket; empty: none");
   app.add_option("--for", flags.for_time, "Ends by itself after this long, as in 20s");
-  app.set_version_flag("--version", SPILLWAY_VERSION);
-  CLI11_PARSE(app, argc, argv);
+  bool version = false;
+  app.add_flag("--version", version, "Print the version");
+  if (const auto done = ReadArguments(&app, argc, argv)) return *done;
+  if (version) {
+    fmt::print("spillwayd {}\n", SPILLWAY_VERSION);
+    return 0;
+  }
   flags.has_port = port->count() > 0;
   flags.has_http_port = http_port->count() > 0;
   flags.has_socket = socket->count() > 0;
