@@ -25,7 +25,7 @@
 
 namespace spillway {
 
-enum class SlotState : std::uint64_t { kFree = 0, kPrivate = 1, kVisible = 2, kZombie = 3 };
+enum class SlotState : std::uint64_t { kUnused = 0, kPrivate = 1, kVisible = 2, kZombie = 3 };
 
 template <typename Atomic>
 class BasicLeaseWord {
@@ -74,10 +74,9 @@ class BasicLeaseWord {
 
   // --- the owner ---
 
-  // kFree -> kPrivate.
-  void Reserve() { Shift(SlotState::kFree, SlotState::kPrivate); }
-  // kPrivate -> kFree.
-  void Free() { Shift(SlotState::kPrivate, SlotState::kFree); }
+  // kUnused -> kPrivate. Once used a slot never is unused again: whoever hands
+  // out slots owns those that nobody has.
+  void Reserve() { Shift(SlotState::kUnused, SlotState::kPrivate); }
 
   // kPrivate -> kVisible with `accesses` counted so far. Readers in flight on
   // the slot's former tenant will take back what they added; it is added here.

@@ -96,8 +96,6 @@ class World {
   void Reuse() {
     Expect(owned_, "reuse of a slot that is not owned");
     owned_ = false;
-    word_.Free();
-    word_.Reserve();
     Publish();
   }
   void EvictAndReuse() {
@@ -533,9 +531,7 @@ TEST(LeaseWord, CountsAccessesAndForgetsThemWithItsTenant) {
   EXPECT_EQ(word.Release(), LeaseWord::After::kNothing);
   EXPECT_EQ(LeaseWord::AcquiresOf(word.Load()), 2U);
   ASSERT_TRUE(word.TryEvict());
-  word.Free();
   EXPECT_EQ(word.Acquire(), LeaseWord::Got::kNo);
-  word.Reserve();
   word.Publish(7);
   EXPECT_EQ(LeaseWord::AcquiresOf(word.Load()), 7U);
 }

@@ -42,9 +42,9 @@ std::uint32_t SlotTable::Take() {
     if (id >= capacity_) return kNoSlot;
     new (&slots_[id]) Slot();
     new (&records_[id]) Record();
+    slots_[id].word.Reserve();
     high_water_.store(id + 1, std::memory_order_release);
   }
-  slots_[id].word.Reserve();
   records_[id] = Record();
   ++in_use_;
   return id;
@@ -56,7 +56,6 @@ void SlotTable::Give(std::uint32_t slot) {
   records_[slot].generation = 0;
   free_head_ = slot;
   --in_use_;
-  slots_[slot].word.Free();
 }
 
 }  // namespace spillway

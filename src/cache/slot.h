@@ -145,6 +145,8 @@ class SlotTable {
   const Slot& slot(std::uint32_t id) const { return slots_[id]; }
   Record& record(std::uint32_t id) { return records_[id]; }
   const Record& record(std::uint32_t id) const { return records_[id]; }
+  // Of one below high_water(): Take has given it away, and its names are written.
+  bool IsTaken(std::uint32_t id) const { return records_[id].generation != 0; }
   std::uint32_t IdOf(const Slot* slot) const { return static_cast<std::uint32_t>(slot - slots_); }
 
   // Slots ever used: all others are free. Any thread.

@@ -48,7 +48,7 @@ Store::Store(std::unique_ptr<SlotTable> slots, std::unique_ptr<Index> index, Tie
 // Memory goes back to its tiers; blobs stay where they are, for the next time.
 Store::~Store() {
   for (std::uint32_t id = 0; id < slots_->high_water(); ++id) {
-    if (LeaseWord::StateOf(slots_->slot(id).word.Load()) == SlotState::kFree) continue;
+    if (!slots_->IsTaken(id)) continue;
     Slot& slot = slots_->slot(id);
     Record& record = slots_->record(id);
     for (const TierId tier : {TierId::kDevice, TierId::kHost}) {

@@ -172,10 +172,7 @@ std::unique_ptr<BlobStore> Store::CloseDisk() {
   if (tiers_.disk == nullptr) return nullptr;
   for (std::uint32_t id = 0; id < slots_->high_water(); ++id) {
     const Record& record = slots_->record(id);
-    if (LeaseWord::StateOf(slots_->slot(id).word.Load()) == SlotState::kFree ||
-        !Has(record.copies, TierId::kDisk)) {
-      continue;
-    }
+    if (!slots_->IsTaken(id) || !Has(record.copies, TierId::kDisk)) continue;
     tiers_.disk->Free(record.below->blob);
     bytes_[IndexOf(TierId::kDisk)] -= slots_->slot(id).size;
     SetCopies(id, static_cast<TierMask>(record.copies & ~MaskOf(TierId::kDisk)));

@@ -10,7 +10,8 @@ namespace {
 
 // A pattern that needs more for one key matches nothing: keys and patterns that
 // people write need a few hundred.
-constexpr std::size_t kStepsMax = 1 << 20;
+constexpr std::size_t kStepsMax = 1 << 18;
+constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
 unsigned char Lower(char c) {
   const auto u = static_cast<unsigned char>(c);
@@ -67,11 +68,32 @@ bool Takes(std::string_view pattern, std::size_t* at, char c) {
   return Fold<AnyCase>(pattern[(*at)++]) == Fold<AnyCase>(c);
 }
 
+// How many elements follow, up to the pattern's end; kNone: another star comes
+// before that. Every element but a star takes exactly one character.
+template <bool AnyCase>
+std::size_t ElementsToTheEnd(std::string_view pattern, std::size_t p) {
+  std::size_t elements = 0;
+  while (p < pattern.size() && pattern[p] != '*') {
+    Takes<AnyCase>(pattern, &p, '\0');
+    ++elements;
+  }
+  return p < pattern.size() ? kNone : elements;
+}
+
+// The next place in `text`, from `t` on, where what stands at `p` may begin.
+template <bool AnyCase>
+std::size_t NextPlace(std::string_view pattern, std::size_t p, std::string_view text,
+                      std::size_t t) {
+  constexpr std::string_view kNotItself = "*?[\\";
+  if (AnyCase || t >= text.size() || kNotItself.find(pattern[p]) != kNotItself.npos) return t;
+  return std::min(text.find(pattern[p], t), text.size());
+}
+
 // On a mismatch only the last star has to take one more: what an earlier one
-// might take instead, the last one can take as well.
+// might take instead, the last one can take as well. What follows the pattern's
+// last star can only stand at the end of the text.
 template <bool AnyCase>
 bool Matches(std::string_view pattern, std::string_view text) {
-  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   std::size_t p = 0;
   std::size_t t = 0;
   std::size_t star = kNone;
@@ -81,6 +103,10 @@ bool Matches(std::string_view pattern, std::string_view text) {
     if (++steps > kStepsMax) return false;
     if (p < pattern.size() && pattern[p] == '*') {
       star = ++p;
+      const std::size_t last = ElementsToTheEnd<AnyCase>(pattern, p);
+      steps += last == kNone ? 0 : last;
+      if (last != kNone && last > text.size() - t) return false;
+      t = last != kNone ? text.size() - last : NextPlace<AnyCase>(pattern, p, text, t);
       star_took = t;
       continue;
     }
@@ -96,7 +122,7 @@ bool Matches(std::string_view pattern, std::string_view text) {
     }
     if (star == kNone) return false;
     p = star;
-    t = ++star_took;
+    t = star_took = NextPlace<AnyCase>(pattern, p, text, star_took + 1);
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();

@@ -118,6 +118,7 @@ void Judge::CompareAll(const Engine& engine, TimePoint now) {
   const SlotTable& slots = store.slots();
   std::array<std::uint64_t, 4> states{};
   for (std::uint32_t id = 0; id < slots.high_water(); ++id) {
+    if (!slots.IsTaken(id)) continue;
     ++states.at(static_cast<std::size_t>(LeaseWord::StateOf(slots.slot(id).word.Load())));
   }
   const auto count = [&](SlotState state) { return states.at(static_cast<std::size_t>(state)); };

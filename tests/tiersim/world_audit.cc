@@ -46,7 +46,7 @@ void World::Audit() {
     const Slot& slot = slots.slot(id);
     const Record& record = slots.record(id);
     const SlotState state = LeaseWord::StateOf(slot.word.Load());
-    if (state == SlotState::kFree) continue;
+    if (!slots.IsTaken(id)) continue;
     const TierMask copies = record.copies == 0 ? MaskOf(store().ReservedIn(id)) : record.copies;
     for (const TierId tier : kTierIds) {
       if (!Has(copies, tier)) continue;
