@@ -23,6 +23,7 @@ Reservation& Reservation::operator=(Reservation&& other) noexcept {
   slot_ = other.slot_;
   data_ = other.data_;
   size_ = other.size_;
+  was_there_ = other.was_there_;
   return *this;
 }
 
@@ -45,12 +46,10 @@ Direct::Wrote Direct::CommitSlot(std::uint32_t slot, const SetOptions& options, 
     return wrote;
   }
   const Slot& where = store.slots().slot(slot);
-  const std::uint64_t hash = where.hash.load(std::memory_order_relaxed);
-  wrote.was_new = store.index().Lookup(hash, where.key()) == kNoSlot;
   try {
     // It may have left again when Commit returns.
     const std::string key(options.hint == Hint::kNone ? std::string_view() : where.key());
-    engine.Commit(slot, now);
+    wrote.was_new = engine.Commit(slot, now);
     engine.Advise(key, options.hint, options.eta, now);
   } catch (const std::bad_alloc&) {
     wrote.status = NoMemory();
@@ -104,7 +103,9 @@ Direct::Wrote Direct::Set(std::string_view key, std::string_view value, const Se
         wrote.status = written;
         return;
       }
+      const bool was_there = engine.replaced_for_room();
       wrote = CommitSlot(*slot, options, deadline, now);
+      wrote.was_new = wrote.was_new && !was_there;
     } catch (const std::bad_alloc&) {
       wrote.status = NoMemory();
     }
@@ -127,6 +128,7 @@ Direct::Wrote Direct::Reserve(std::string_view key, Bytes bytes, const SetOption
       reservation->slot_ = *slot;
       reservation->data_ = store.BlockIn(*slot, store.ReservedIn(*slot));
       reservation->size_ = bytes;
+      reservation->was_there_ = core_->engine().replaced_for_room();
     } catch (const std::bad_alloc&) {
       wrote.status = NoMemory();
     }
@@ -139,6 +141,7 @@ Direct::Wrote Direct::Commit(Reservation* reservation, TimePoint deadline) {
   RunOn(core_->strand(),
         [&] { wrote = CommitSlot(reservation->slot_, {}, deadline, core_->clock().Now()); });
   reservation->core_ = nullptr;
+  wrote.was_new = wrote.was_new && !reservation->was_there_;
   return wrote;
 }
 
@@ -160,6 +163,7 @@ Direct::Wrote Direct::CommitAs(Reservation* reservation, const SetOptions& optio
     }
   });
   reservation->core_ = nullptr;
+  wrote.was_new = wrote.was_new && !reservation->was_there_;
   return wrote;
 }
 

@@ -40,6 +40,7 @@ class Reservation {
   std::uint32_t slot_ = 0;
   std::byte* data_ = nullptr;
   Bytes size_ = 0;
+  bool was_there_ = false;  // The key was, and made room for it.
 };
 
 class Direct {

@@ -52,6 +52,22 @@ TEST_F(DirectTest, ReservationGivenUpLeavesTheOldValueAndNoBytes) {
   EXPECT_EQ(cache_->stats().reservations, 0u);
 }
 
+// In a full cache a key's old generation makes room for its new one.
+TEST_F(DirectTest, AKeyThatMadeRoomForItselfIsNotNew) {
+  options_.entries_max = 100;
+  Open();
+  Direct direct(cache_.get());
+  for (const std::size_t bytes : {100U, 50'000U}) {
+    const std::string value(bytes, 'x');
+    for (int i = 0; i < 200; ++i) {  // More than fit.
+      const std::string key = fmt::format("{} {}", bytes, i);
+      ASSERT_TRUE(direct.Set(key, value, {}).was_new);
+      ASSERT_FALSE(direct.Set(key, value, {}).was_new) << key;
+    }
+    EXPECT_EQ(cache_->size(), 100u);
+  }
+}
+
 TEST_F(DirectTest, SmallAndLargeSetsTellWhetherTheKeyWasNew) {
   Open();
   Direct direct(cache_.get());

@@ -124,7 +124,7 @@ Status Engine::Check(std::string_view key, Bytes bytes, const SetOptions& option
   return {};
 }
 
-void Engine::Commit(std::uint32_t reservation, TimePoint now) {
+bool Engine::Commit(std::uint32_t reservation, TimePoint now) {
   Slot& slot = store_->slots().slot(reservation);
   try {
     if (loading_) NoteWrittenEarly(slot.key());
@@ -144,7 +144,7 @@ void Engine::Commit(std::uint32_t reservation, TimePoint now) {
   const std::uint32_t old = store_->index().Lookup(hash, slot.key());
   if (old != kNoSlot && MutantOn(Mutant::kServesOldGeneration)) {
     store_->Abort(reservation);
-    return;
+    return false;
   }
   // One step from the old generation to the new: a reader meets one of the two
   // and never a gap. Only then the old one leaves.
@@ -166,6 +166,7 @@ void Engine::Commit(std::uint32_t reservation, TimePoint now) {
     while (Relieve(top_->id, now, {}) == Progress::kMore) {
     }
   }
+  return old == kNoSlot;
 }
 
 void Engine::Abort(std::uint32_t reservation) {

@@ -68,8 +68,12 @@ class Engine {
   // `soon`, if given, is set where room is being made below: ask again when
   // something has moved.
   Result<std::uint32_t> Admit(const NewEntry& entry, TimePoint now, bool* soon = nullptr);
+  // Whether the last Admit made room by letting go of the key's old generation,
+  // so that Commit will find the key to be new.
+  bool replaced_for_room() const { return replaced_for_room_; }
   // Without memory it throws bad_alloc, and the reservation is aborted.
-  void Commit(std::uint32_t reservation, TimePoint now);
+  // True: the key was not there before.
+  bool Commit(std::uint32_t reservation, TimePoint now);
   void Abort(std::uint32_t reservation);
   bool Erase(std::uint64_t hash, std::string_view key, TimePoint now);
   // End of a live entry's own ttl; TimePoint::max(): it has none.
@@ -467,6 +471,7 @@ class Engine {
   bool turned_away_ = false;
   bool closed_ = false;
   bool unsettled_ = false;
+  bool replaced_for_room_ = false;
   bool blind_ = false;  // What is on disk could not be read in, and may be found another time.
   // Keys set or erased while loading: what is found of them is older.
   std::unordered_set<std::string> written_early_;

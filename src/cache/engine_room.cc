@@ -50,6 +50,7 @@ Bytes NamesOf(const Store& store, std::uint32_t slot) {
 
 Result<std::uint32_t> Engine::Admit(const NewEntry& entry, TimePoint now, bool* soon) {
   if (turned_away_) soon = nullptr;  // There is nobody left to wait.
+  replaced_for_room_ = false;
   Follow(now);
   for (TierState* tier = top_; tier != nullptr; tier = tier->below) CheckSampleAge(*tier, now);
   if (is_blocked() && !MutantOn(Mutant::kEmergencyAdmits)) {
@@ -312,7 +313,9 @@ Status Engine::MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now)
                         MutantOn(Mutant::kParentBeforeChild);
       const Why why{Action::kDestroy, victim.reason,
                     victim.reason == Reason::kReplaced ? std::string_view() : OrderName(*top_)};
-      if (!leaf || !RemoveUnlessLeased(victim.id.slot, why, now)) Enter(victim.id.slot);
+      const bool gone = leaf && RemoveUnlessLeased(victim.id.slot, why, now);
+      if (!gone) Enter(victim.id.slot);
+      if (gone && victim.reason == Reason::kReplaced) replaced_for_room_ = true;
     }
   }
   return Error{Code::kBlocked, fmt::format("set '{}': everything that could leave is being read",

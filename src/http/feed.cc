@@ -24,6 +24,7 @@ Feed::Item& Feed::Next() {
 
 // Without memory for its words an item stands there without them.
 void Feed::Hear(const Event& event) try {
+  if (event.reason == Reason::kReplaced) return;
   const std::lock_guard lock(mutex_);
   Item& item = Next();
   item.is_level = false;

@@ -37,6 +37,7 @@ class Feed {
 
   Feed() : items_(kKept) {}
 
+  // What is set anew has not left: that is not told.
   void Hear(const Event& event);
   void Hear(const LevelChange& change);
 

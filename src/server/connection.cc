@@ -27,6 +27,7 @@ constexpr std::int64_t kLargeFrom = 32 * 1024;
 // Replies that wait for the client stop us from reading its requests.
 constexpr std::size_t kOutputMark = 1024 * 1024;
 constexpr std::uint64_t kLeasedMark = 64 * kMiB;
+constexpr std::size_t kShortReplies = 16 * 1024;
 constexpr std::size_t kPiecesAtOnce = 64;
 constexpr std::size_t kKeptBytes = 4 * 1024;  // Of an idle client.
 constexpr int kReadsInARow = 8;
@@ -209,7 +210,7 @@ void Connection::Feed(std::string_view bytes) {
       LogWarning("client {}: its request holds more than input_max: closed", session_.address);
       return Close();
     }
-    GoOn();
+    GoOn(stop == Stop::kFull);
     // Full: it may have been read meanwhile, or a large argument was there whole.
     if (stop != Stop::kFull || closed_ || waiting_ || writing_ || large_left_ > 0) return;
   }
@@ -459,8 +460,10 @@ bool Connection::OverOutput() const {
   return session_.out.held() > kOutputMark || session_.out.leased() > kLeasedMark;
 }
 
-// After requests have run.
-void Connection::GoOn() {
+// After requests have run. Short replies wait until all who have sent something
+// have been served: each that is sent may wake its client, and a client that has
+// several connections is woken once, then.
+void Connection::GoOn(bool at_once) {
   if (closed_) return;
   session_.out_bytes.store(session_.out.held(), std::memory_order_relaxed);
   session_.out_leased.store(session_.out.leased(), std::memory_order_relaxed);
@@ -480,7 +483,24 @@ void Connection::GoOn() {
     });
     return;
   }
-  if (!Flush()) return;
+  const bool is_short = session_.out.leased() == 0 && session_.out.held() < kShortReplies;
+  if (at_once || !is_short || session_.out.empty() || session_.close_after_replies) {
+    Flush();
+  } else {
+    FlushLater();
+  }
+}
+
+void Connection::FlushLater() {
+  if (std::exchange(flushes_later_, true)) return;
+  loop_->to_flush.push_back(shared_from_this());
+  if (loop_->to_flush.size() > 1) return;
+  asio::post(loop_->io, [loop = loop_] {
+    for (const auto& one : std::exchange(loop->to_flush, {})) {
+      one->flushes_later_ = false;
+      if (!one->closed_) one->Flush();
+    }
+  });
 }
 
 bool Connection::Flush() {

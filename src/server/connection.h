@@ -73,7 +73,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool OverOutput() const;
   // Sends what can be sent. False: closed.
   bool Flush();
-  void GoOn();
+  void GoOn(bool at_once);
+  void FlushLater();
   void ProtocolError();
 
   State* const state_;
@@ -96,6 +97,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool reading_ = false;
   bool writing_ = false;
   bool settling_ = false;
+  bool flushes_later_ = false;
   bool closed_ = false;
   Bytes output_max_ = 0;
   TimePoint progress_;  // Of a byte, in or out.

@@ -20,6 +20,7 @@ struct Loop {
   boost::asio::io_context io{1};
   std::vector<char> scratch = std::vector<char>(kScratchBytes);
   std::unordered_set<std::shared_ptr<Connection>> connections;  // This loop's thread only.
+  std::vector<std::shared_ptr<Connection>> to_flush;            // Likewise.
   boost::asio::steady_timer tick{io};
 };
 
