@@ -212,8 +212,14 @@ Result<std::shared_ptr<Device>> OpenGpu(const GpuName& name, const Options& cach
 // chunks; without a capacity it is larger than any machine, and the machine is
 // the limit.
 Result<std::shared_ptr<Device>> OpenCard(const Options& options) {
+  // A private card at least so large keeps the pages of what it has just lost.
+  constexpr Bytes kWarmFrom = 512 * kMiB;
+  constexpr Bytes kWarm = 64 * kMiB;
   CpuDeviceOptions device_options;
   device_options.name = options.card;
+  if (options.unlimited || options.capacity.value_or(DefaultCardBytes()) >= kWarmFrom) {
+    device_options.warm_bytes = kWarm;
+  }
   if (options.card.empty() && options.unlimited) {
     device_options.total = kTiB;
   } else if (options.card.empty() && options.capacity) {

@@ -58,13 +58,17 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::Open(const CpuDeviceOptions& optio
   const Bytes total = (*card)->total();
   const Bytes chunk = options.chunk_bytes.value_or(ChunkBytesFor(total));
   if (Status fits = CheckChunk(chunk, total); !fits) return fits.error();
-  return std::unique_ptr<CpuDevice>(new CpuDevice(std::move(*card), chunk));
+  const Bytes warm = options.name.empty() ? options.warm_bytes : 0;
+  return std::unique_ptr<CpuDevice>(new CpuDevice(std::move(*card), chunk, warm));
 }
 
-CpuDevice::CpuDevice(std::unique_ptr<Card> card, Bytes chunk_bytes)
+CpuDevice::CpuDevice(std::unique_ptr<Card> card, Bytes chunk_bytes, Bytes warm_bytes)
     : card_(std::move(card)),
       name_(card_->name().empty() ? "cpu" : "cpu:" + card_->name()),
-      chunk_bytes_(chunk_bytes) {}
+      chunk_bytes_(chunk_bytes),
+      warm_max_(warm_bytes / chunk_bytes) {
+  warm_.reserve(warm_max_ + 1);
+}
 
 CpuDevice::~CpuDevice() { assert(ranges_ == 0); }
 
@@ -89,6 +93,7 @@ Result<std::byte*> CpuDevice::ReserveRange(Bytes bytes) {
 }
 
 void CpuDevice::ReleaseRange(std::byte* base, Bytes bytes) {
+  std::erase_if(warm_, [&](std::byte* at) { return at >= base && at < base + bytes; });
   const int result = ::munmap(base, bytes);
   assert(result == 0);
   (void)result;
@@ -98,6 +103,7 @@ void CpuDevice::ReleaseRange(std::byte* base, Bytes bytes) {
 Status CpuDevice::MapChunk(std::byte* at) {
   assert(IsAligned(at, chunk_bytes_));
   if (Status taken = card_->Take(chunk_bytes_); !taken) return taken;
+  if (std::erase(warm_, at) > 0) return {};
   if (::mprotect(at, chunk_bytes_, PROT_READ | PROT_WRITE) == 0) return {};
   const int number = errno;
   card_->Give(chunk_bytes_);
@@ -106,6 +112,19 @@ Status CpuDevice::MapChunk(std::byte* at) {
 
 void CpuDevice::UnmapChunk(std::byte* at) {
   assert(IsAligned(at, chunk_bytes_));
+  if (warm_max_ > 0) {
+    warm_.push_back(at);
+    if (warm_.size() > warm_max_) {
+      GiveToKernel(warm_.front());
+      warm_.erase(warm_.begin());
+    }
+  } else {
+    GiveToKernel(at);
+  }
+  card_->Give(chunk_bytes_);
+}
+
+void CpuDevice::GiveToKernel(std::byte* at) {
   // madvise gives the pages back and leaves the mapping whole; only a process
   // that locks its memory needs the harder way. Taking the access away may need
   // one mapping more than the system allows us; then the chunk stays a stretch
@@ -118,7 +137,6 @@ void CpuDevice::UnmapChunk(std::byte* at) {
   } else {
     (void)::mprotect(at, chunk_bytes_, PROT_NONE);
   }
-  card_->Give(chunk_bytes_);
 }
 
 Status CpuDevice::CopyIn(std::byte* to, const Source& source) {

@@ -1,12 +1,14 @@
 // The device every machine has: plain RAM, counted by a virtual card. Chunks
 // are anonymous memory at fixed addresses; an unmapped chunk's pages are back
-// with the kernel before its bytes are back on the card.
+// with the kernel before its bytes are back on the card, but for a few on a card
+// that nobody else uses.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "device/cpu/card.h"
 #include "device/device.h"
@@ -20,6 +22,10 @@ struct CpuDeviceOptions {
   std::optional<Bytes> total = {};
   // A power of two of at least 4 KiB. Empty: CpuDevice::ChunkBytesFor(total).
   std::optional<Bytes> chunk_bytes = {};
+  // Of what was unmapped last, so much keeps its pages until it is mapped again or
+  // others take its place: having the kernel clear pages costs as much as filling
+  // them. Only on a private card; what was in them is still there.
+  Bytes warm_bytes = 0;
 };
 
 class CpuDevice final : public Device {
@@ -52,11 +58,14 @@ class CpuDevice final : public Device {
   const std::string& card_name() const { return card_->name(); }
 
  private:
-  CpuDevice(std::unique_ptr<Card> card, Bytes chunk_bytes);
+  CpuDevice(std::unique_ptr<Card> card, Bytes chunk_bytes, Bytes warm_bytes);
+  void GiveToKernel(std::byte* at);
 
   const std::unique_ptr<Card> card_;
   const std::string name_;
   const Bytes chunk_bytes_;
+  const std::size_t warm_max_;
+  std::vector<std::byte*> warm_;  // The oldest first. Never grows beyond warm_max_.
   int ranges_ = 0;  // Reserved and not released; the strand's.
 };
 

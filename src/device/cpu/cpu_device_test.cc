@@ -113,6 +113,40 @@ TEST(CpuDevice, AMappedChunkAgainIsZeroAndAnUnmappedOneIsOutOfReach) {
   device->ReleaseRange(base, kMiB);
 }
 
+TEST(CpuDevice, AFewChunksOfAPrivateCardKeepTheirPages) {
+  constexpr Bytes kChunk = 64 * kKiB;
+  const CpuDeviceOptions options{
+      .name = "", .total = kMiB, .chunk_bytes = kChunk, .warm_bytes = 2 * kChunk};
+  const auto device = CpuDevice::Open(options).value();
+  std::byte* const base = device->ReserveRange(4 * kChunk).value();
+  for (Bytes at = 0; at < 4 * kChunk; at += kChunk) {
+    ASSERT_TRUE(device->MapChunk(base + at));
+    base[at] = std::byte{7};
+  }
+  for (Bytes at = 0; at < 4 * kChunk; at += kChunk) device->UnmapChunk(base + at);
+  EXPECT_EQ(device->held(), 0U);  // Whether warm or not.
+  for (Bytes at = 0; at < 4 * kChunk; at += kChunk) {
+    ASSERT_TRUE(device->MapChunk(base + at));
+    EXPECT_EQ(base[at], at < 2 * kChunk ? std::byte{0} : std::byte{7}) << at;
+    base[at] = std::byte{1};
+  }
+  EXPECT_EQ(device->held(), 4 * kChunk);
+  for (Bytes at = 0; at < 4 * kChunk; at += kChunk) device->UnmapChunk(base + at);
+  device->ReleaseRange(base, 4 * kChunk);
+
+  CpuDeviceOptions shared = options;
+  shared.name = "warm";
+  const auto with_others = CpuDevice::Open(shared).value();
+  std::byte* const other = with_others->ReserveRange(kChunk).value();
+  ASSERT_TRUE(with_others->MapChunk(other));
+  *other = std::byte{7};
+  with_others->UnmapChunk(other);
+  ASSERT_TRUE(with_others->MapChunk(other));
+  EXPECT_EQ(*other, std::byte{0});
+  with_others->UnmapChunk(other);
+  with_others->ReleaseRange(other, kChunk);
+}
+
 TEST(CpuDevice, APinnedChunksPagesGoBackToo) {
   const auto device =
       CpuDevice::Open({.name = "", .total = kMiB, .chunk_bytes = 64 * kKiB}).value();
