@@ -354,6 +354,10 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
   Result<std::uint32_t> slot = std::uint32_t{kNoSlot};
   RunOn(*strand_, [&] {
     const TimePoint now = clock_->Now();
+    if (entry.bytes <= kCopyOnStrandMax && engine_->Rewrite(entry, source, now)) {
+      done = true;
+      return;
+    }
     slot = engine_->Admit(entry, now, may_wait);
     if (!slot || entry.bytes > kCopyOnStrandMax || store.ReservedIn(*slot) == TierId::kDisk) return;
     Tier* const tier = store.memory(store.ReservedIn(*slot));

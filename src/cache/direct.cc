@@ -93,6 +93,10 @@ Direct::Wrote Direct::Set(std::string_view key, std::string_view value, const Se
   RunOn(core_->strand(), [&] {
     const TimePoint now = core_->clock().Now();
     try {
+      if (deadline == TimePoint::max() &&
+          engine.Rewrite(entry, Source(value.data(), value.size()), now)) {
+        return;
+      }
       const std::optional<std::uint32_t> slot = AdmitInMemory(entry, now, &wrote);
       if (!slot) return;
       const TierId in = store.ReservedIn(*slot);

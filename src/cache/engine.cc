@@ -323,12 +323,17 @@ void Engine::Depart(std::uint32_t slot, bool owned, const Why& why, TimePoint no
 }
 
 void Engine::Log(std::uint32_t slot, TierId tier, const Why& why, TimePoint now) {
+  LogAs(slot, store_->slots().record(slot).generation, tier, why, now);
+}
+
+void Engine::LogAs(std::uint32_t slot, std::uint64_t generation, TierId tier, const Why& why,
+                   TimePoint now) {
   const Slot& where = store_->slots().slot(slot);
   const Record& record = store_->slots().record(slot);
   Event event;
   event.at = now;
   event.key = where.key();
-  event.generation = record.generation;
+  event.generation = generation;
   event.action = why.action;
   event.reason = why.reason;
   event.level = level(tier);

@@ -71,6 +71,10 @@ class Engine {
   // Whether the last Admit made room by letting go of the key's old generation,
   // so that Commit will find the key to be new.
   bool replaced_for_room() const { return replaced_for_room_; }
+  // Sets a checked key anew where it stands, if nothing of it changes but its
+  // bytes and nobody reads it: the least a set can cost. False: nothing has
+  // changed; Admit it. (engine_rewrite.cc)
+  bool Rewrite(const NewEntry& entry, const Source& source, TimePoint now);
   // Without memory it throws bad_alloc, and the reservation is aborted.
   // True: the key was not there before.
   bool Commit(std::uint32_t reservation, TimePoint now);
@@ -249,6 +253,9 @@ class Engine {
   TierState& state(TierId tier) { return *states_[IndexOf(tier)]; }
   const TierState& state(TierId tier) const { return *states_[IndexOf(tier)]; }
 
+  // engine_rewrite.cc
+  bool MayRewrite(const NewEntry& entry, std::uint32_t slot) const;
+
   // engine_room.cc
   Status MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now);
   bool PlanRoom(Need* need, std::uint32_t old, std::vector<Victim>* plan);
@@ -389,6 +396,8 @@ class Engine {
   // Removal of a live slot: links, rankings, event, account.
   void Remove(std::uint32_t slot, bool owned, const Why& why, TimePoint now);
   void Log(std::uint32_t slot, TierId tier, const Why& why, TimePoint now);
+  void LogAs(std::uint32_t slot, std::uint64_t generation, TierId tier, const Why& why,
+             TimePoint now);
   // Its two halves: who may leave now that it does, and all the rest.
   void LetGoOfParent(std::uint32_t slot, TierMask tiers);
   void Depart(std::uint32_t slot, bool owned, const Why& why, TimePoint now);

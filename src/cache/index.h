@@ -78,6 +78,20 @@ class Index {
     });
     return alone;
   }
+  // The same for one whose tenant is followed by another with the same key: what
+  // was counted of the old one is forgotten.
+  template <typename Work>
+  bool Renew(std::uint32_t slot, Work&& work) {
+    Slot& where = first_slot_[slot];
+    bool alone = false;
+    Locked(where.hash.load(std::memory_order_relaxed), [&] {
+      alone = where.word.TryEvict();
+      if (!alone) return;
+      work();
+      where.word.Publish(1);
+    });
+    return alone;
+  }
   // Shows `visit` the slots that stand at `cursor` (0 begins) and returns the next
   // cursor; 0: that was all. Who was linked all the while, from the first call to
   // the last, is shown at least once, however the table has grown in between.

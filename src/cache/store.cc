@@ -158,18 +158,24 @@ void Store::WriteNames(std::uint32_t id, const NewEntry& entry, TimePoint now) {
     record.extra = new Extra{std::string(options.agent), std::string(options.meta),
                              options.ttl ? Later(now, *options.ttl) : TimePoint::max()};
   }
-  // The tag of an EntryId is never 0: that means "none" in rankings.
+  record.generation = NextGeneration();
+  record.tokens = static_cast<std::uint32_t>(options.tokens);
+  NameParent(id, options.parent);
+}
+
+std::uint64_t Store::NextGeneration() {
   if (MutantOn(Mutant::kGenerationsGoOn)) {
     static std::uint64_t never_reset = 0;
     generations_ = ++never_reset;
   }
+  // The tag of an EntryId is never 0: that means "none" in rankings.
   do {
     ++generations_;
   } while (static_cast<std::uint32_t>(generations_) == 0);
-  record.generation = generations_;
-  record.tokens = static_cast<std::uint32_t>(options.tokens);
-  NameParent(id, options.parent);
+  return generations_;
 }
+
+void Store::CountDeparted(std::uint64_t accesses) { Add(departed_hits_, accesses - 1); }
 
 void Store::NameParent(std::uint32_t id, std::string_view name) {
   Record& record = slots_->record(id);
@@ -238,7 +244,7 @@ Store::Fate Store::Retire(std::uint32_t id, bool owned) {
   Record& record = slots_->record(id);
   Add(entries_, ~std::size_t{0});
   Add(tokens_, -Tokens{record.tokens});
-  Add(departed_hits_, LeaseWord::AcquiresOf(slots_->slot(id).word.Load()) - 1);
+  CountDeparted(LeaseWord::AcquiresOf(slots_->slot(id).word.Load()));
   for (const TierId tier : kTierIds) entries_in_[IndexOf(tier)] -= Has(record.copies, tier);
   if (owned) {
     Discard(id);

@@ -78,6 +78,19 @@ class Store {
   // Makes a reservation findable. `old`: the key's generation before, whose
   // place it takes and which is hidden from now on; kNoSlot: the key is new.
   EntryId Commit(std::uint32_t slot, std::uint32_t old, TimePoint now);
+  // The next generation of a live entry in the same place, all of it on the top
+  // tier's memory: `write` fills it. False: it is leased, and nothing changed.
+  template <typename Write>
+  bool Renew(std::uint32_t slot, TimePoint now, Write&& write) {
+    const std::uint64_t accesses = LeaseWord::AcquiresOf(slots_->slot(slot).word.Load());
+    const bool renewed = index_->Renew(slot, [&] {
+      write(slots_->slot(slot).data.load(std::memory_order_relaxed));
+      slots_->record(slot).generation = NextGeneration();
+      slots_->slot(slot).last_use.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+    });
+    if (renewed) CountDeparted(accesses);
+    return renewed;
+  }
   // One that was found on disk: a reservation whose bytes are there already.
   // Busy: no slot.
   Result<std::uint32_t> Adopt(const BlobStore::Found& found, TimePoint now);
@@ -191,6 +204,8 @@ class Store {
  private:
   Store(std::unique_ptr<SlotTable> slots, std::unique_ptr<Index> index, TierStack tiers,
         const Settings& settings);
+  std::uint64_t NextGeneration();
+  void CountDeparted(std::uint64_t accesses);
   void WriteNames(std::uint32_t slot, const NewEntry& entry, TimePoint now);
   void NameParent(std::uint32_t slot, std::string_view parent);
   void ForgetNames(std::uint32_t slot);
