@@ -20,6 +20,7 @@ enum class Mutant : std::uint8_t {
   // 2: leases
   kEvictsLeased,        // A plan ignores the lease.
   kReplaceFreesLeased,  // Setting a leased key frees the old bytes at once.
+  kRewritesLeased,      // A key is set anew in place while it is read.
   kZombieNeverFreed,    // The last release of a dead generation frees nothing.
   // 3: values and causes
   kServesOldGeneration,  // A replaced generation stays findable.

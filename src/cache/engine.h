@@ -255,6 +255,7 @@ class Engine {
 
   // engine_rewrite.cc
   bool MayRewrite(const NewEntry& entry, std::uint32_t slot) const;
+  bool FitsInPlace(const NewEntry& entry, bool* early) const;
 
   // engine_room.cc
   Status MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now);

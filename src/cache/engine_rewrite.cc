@@ -21,24 +21,48 @@ bool Engine::MayRewrite(const NewEntry& entry, std::uint32_t id) const {
   return says_the_same && is_plain && stays_plain;
 }
 
+// Whether the tier holds no more than it may without this set, and the reserve is
+// left alone. `early`: there is no room for both generations, so that the old one
+// would leave before the new one is there.
+bool Engine::FitsInPlace(const NewEntry& entry, bool* early) const {
+  const Options& options = settings_.options;
+  const Bytes limit = GrowthLimit(*top_);
+  const std::uint64_t slots = store_->slots().in_use();
+  if (store_->bytes() > limit || store_->names_bytes() > options.names_bytes_max) return false;
+  if (options.token_budget &&
+      store_->tokens() + store_->tokens_reserved() > *options.token_budget) {
+    return false;
+  }
+  if (const Bytes left_free = LeftFree(*top_); left_free > 0) {
+    if (Excess(left_free + entry.bytes, FreeMemory(*top_)) > 0) return false;
+  }
+  *early = store_->bytes() + entry.bytes > limit ||
+           store_->names_bytes() + Store::NamesBytesOf(entry) > options.names_bytes_max ||
+           slots + 1 > store_->slots().capacity();
+  return true;
+}
+
 bool Engine::Rewrite(const NewEntry& entry, const Source& source, TimePoint now) {
   // Only where what stands on the top tier stands nowhere else, and nobody has to
   // be told of it but the rankings.
   if (!single() || graph_ != nullptr || store_->disk() != nullptr || parked_ != nullptr) {
     return false;
   }
-  if (entry.place == Place::kDevice || !store_->memory(store_->top())->host_readable()) return false;
+  if (entry.place == Place::kDevice || !store_->memory(store_->top())->is_plain_memory())
+    return false;
   CheckSampleAge(*top_, now);
   if (is_blocked() || MutantOn(Mutant::kServesOldGeneration)) return false;
   const std::uint32_t id = store_->index().Lookup(entry.hash, entry.key);
-  if (id == kNoSlot || !MayRewrite(entry, id)) return false;
-  if (store_->Leases(id) > 0) return false;
+  bool early = false;
+  if (id == kNoSlot || !MayRewrite(entry, id) || !FitsInPlace(entry, &early)) return false;
+  const std::uint64_t leases = store_->Leases(id);
+  if (leases > 0 && !MutantOn(Mutant::kRewritesLeased)) return false;
   const EntryId old = store_->IdOf(id);
   const std::uint64_t generation = store_->slots().record(id).generation;
   Line& line = top_->LineOf(store_->slots().record(id));
   line.Left(old);  // Rankings know it by its generation.
   const bool renewed =
-      store_->Renew(id, now, [&](std::byte* block) { GatherToHost(block, source); });
+      store_->Renew(id, leases, early, now, [&](std::byte* block) { GatherToHost(block, source); });
   if (renewed) {
     LogAs(id, generation, top_->id, {Action::kDestroy, Reason::kReplaced, {}}, now);
     ++sets_;

@@ -81,11 +81,11 @@ class Index {
   // The same for one whose tenant is followed by another with the same key: what
   // was counted of the old one is forgotten.
   template <typename Work>
-  bool Renew(std::uint32_t slot, Work&& work) {
+  bool Renew(std::uint32_t slot, Work&& work, std::uint64_t pins = 0) {
     Slot& where = first_slot_[slot];
     bool alone = false;
     Locked(where.hash.load(std::memory_order_relaxed), [&] {
-      alone = where.word.TryEvict();
+      alone = where.word.TryEvict(pins);
       if (!alone) return;
       work();
       where.word.Publish(1);

@@ -79,15 +79,22 @@ class Store {
   // place it takes and which is hidden from now on; kNoSlot: the key is new.
   EntryId Commit(std::uint32_t slot, std::uint32_t old, TimePoint now);
   // The next generation of a live entry in the same place, all of it on the top
-  // tier's memory: `write` fills it. False: it is leased, and nothing changed.
+  // tier's memory: `write` fills it. False: it is leased by more than `pins`, and
+  // nothing changed. `last`: it comes after all others (Facts::place), as if it had
+  // left first.
   template <typename Write>
-  bool Renew(std::uint32_t slot, TimePoint now, Write&& write) {
+  bool Renew(std::uint32_t slot, std::uint64_t pins, bool last, TimePoint now, Write&& write) {
     const std::uint64_t accesses = LeaseWord::AcquiresOf(slots_->slot(slot).word.Load());
-    const bool renewed = index_->Renew(slot, [&] {
-      write(slots_->slot(slot).data.load(std::memory_order_relaxed));
-      slots_->record(slot).generation = NextGeneration();
-      slots_->slot(slot).last_use.store(now.time_since_epoch().count(), std::memory_order_relaxed);
-    });
+    const bool renewed = index_->Renew(
+        slot,
+        [&] {
+          write(slots_->slot(slot).data.load(std::memory_order_relaxed));
+          slots_->record(slot).generation = NextGeneration();
+          if (last) slots_->record(slot).place = ++places_;
+          slots_->slot(slot).last_use.store(now.time_since_epoch().count(),
+                                            std::memory_order_relaxed);
+        },
+        pins);
     if (renewed) CountDeparted(accesses);
     return renewed;
   }

@@ -75,6 +75,7 @@ class ArenaTier final : public Tier {
   }
   bool makes_hashes() const override { return device_->makes_hashes(); }
   bool host_readable() const override { return device_->host_readable(); }
+  bool is_plain_memory() const override { return device_->host_readable(); }
   bool is_lost() const override { return device_->is_lost(); }
   bool in_doubt() const override { return device_->in_doubt(); }
   bool Owns(const void* at) const override {

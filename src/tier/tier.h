@@ -67,6 +67,8 @@ class Tier {
   virtual bool makes_hashes() const { return false; }
   // Whether blocks can be read and written in place by this process.
   virtual bool host_readable() const { return true; }
+  // Whether a block is a stretch of memory the host can write to by itself.
+  virtual bool is_plain_memory() const { return false; }
   // Of the device; see there. Any thread.
   virtual bool is_lost() const { return false; }
   virtual bool in_doubt() const { return false; }

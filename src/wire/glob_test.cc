@@ -47,8 +47,8 @@ bool Naive(std::string_view pattern, std::string_view text) {
 }
 
 TEST(Glob, AgreesWithTheDefinition) {
-  const std::array<std::string_view, 9> elements = {"a", "b", "*", "*", "?", "[ab]", "[b]", "\\*",
-                                                    "\\a"};
+  const std::array<std::string_view, 9> elements = {"a",    "b",   "*",   "*",  "?",
+                                                    "[ab]", "[b]", "\\*", "\\a"};
   std::minstd_rand random(7);
   int matched = 0;
   for (int i = 0; i < 100'000; ++i) {

@@ -243,6 +243,7 @@ constexpr Known kKnown[] = {
     {Mutant::kBudgetForgetsReserved, "BudgetForgetsReserved", 1},
     {Mutant::kEvictsLeased, "EvictsLeased", 2},
     {Mutant::kReplaceFreesLeased, "ReplaceFreesLeased", 2},
+    {Mutant::kRewritesLeased, "RewritesLeased", 2},
     {Mutant::kZombieNeverFreed, "ZombieNeverFreed", 2},
     {Mutant::kServesOldGeneration, "ServesOldGeneration", 3},
     {Mutant::kKeyNotCompared, "KeyNotCompared", 3},

@@ -27,6 +27,7 @@ class SimTier final : public Tier {
   void ReleaseSpare() override { tier_->ReleaseSpare(); }
   Bytes held() const override { return tier_->held(); }
   Bytes clean() const override { return tier_->clean(); }
+  bool is_plain_memory() const override { return tier_->is_plain_memory(); }
   Status Write(std::byte* block, const Source& source) override {
     return tier_->Write(block, source);
   }

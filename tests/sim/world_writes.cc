@@ -50,6 +50,10 @@ void World::FillSet(Flight& flight, std::size_t at) {
   newcomer.size = plan_.equal_sizes ? plan_.value_max : rng_.LogBetween(0, plan_.value_max);
   newcomer.tokens =
       static_cast<Tokens>(rng_.Below(static_cast<std::uint64_t>(plan_.tokens_max) + 1));
+  // A key set anew with nothing changed but its bytes.
+  if (const EntryNo live = model_.LiveOf(item.key); plan_.equal_sizes && live != kNobody) {
+    if (rng_.Percent(70)) newcomer.tokens = model_.at(live).tokens;
+  }
   item.value.emplace(newcomer.set, newcomer.size);
 
   operation.kind = Operation::Kind::kSet;

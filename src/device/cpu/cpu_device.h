@@ -66,7 +66,7 @@ class CpuDevice final : public Device {
   const Bytes chunk_bytes_;
   const std::size_t warm_max_;
   std::vector<std::byte*> warm_;  // The oldest first. Never grows beyond warm_max_.
-  int ranges_ = 0;  // Reserved and not released; the strand's.
+  int ranges_ = 0;                // Reserved and not released; the strand's.
 };
 
 }  // namespace spillway
