@@ -51,6 +51,12 @@ if(NOT SPILLWAY_SANITIZE)  # Sanitizers are defined by the program that loads it
 endif()
 set_property(TARGET spillway PROPERTY LINK_DEPENDS "${version_script}")
 
+if(SPILLWAY_SELF_CONTAINED)  # For the Python package, which takes it into itself.
+  install(FILES $<TARGET_FILE:spillway> DESTINATION spillway/_lib RENAME libspillway.so.0
+          COMPONENT python)
+  return()
+endif()
+
 # A static library can't hide what it needs: whoever links it links these, too.
 spillway_installed_library(spillway_static STATIC static)
 target_link_libraries(spillway_static

@@ -8,27 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capi_checks.h"
 #include "spillway/spillway.h"
-
-static int passed = 0;
-static int failed = 0;
-
-#define CHECK(condition)                                                               \
-  do {                                                                                 \
-    if (condition) {                                                                   \
-      ++passed;                                                                        \
-    } else {                                                                           \
-      ++failed;                                                                        \
-      printf("FAILED: %s:%d: %s (last message: %s)\n", __FILE__, __LINE__, #condition, \
-             spillway_error_message());                                                \
-    }                                                                                  \
-  } while (0)
-
-#define OK(call) CHECK((call) == SPILLWAY_OK)
-#define REFUSED(call, why) CHECK((call) == (why) && spillway_error_message()[0] != '\0')
-#define BAD(call) REFUSED(call, SPILLWAY_INVALID_ARGUMENT)
-
-static spillway_bytes T(const char* text) { return spillway_text(text); }
 
 static spillway_cache* OpenSmall(void) {
   spillway_options options;
@@ -46,10 +27,6 @@ static spillway_cache* OpenSmall(void) {
 
 static int Put(spillway_cache* cache, const char* key, const char* value) {
   return spillway_cache_put(cache, T(key), value, strlen(value), NULL) == SPILLWAY_OK;
-}
-
-static int HasText(const char* text, const char* part) {
-  return text != NULL && strstr(text, part) != NULL;
 }
 
 static void Names(void) {
@@ -654,6 +631,5 @@ int main(void) {
   Pressure();
   Answers();
   Tiers();
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed == 0 ? 0 : 1;
+  return Finish();
 }

@@ -20,6 +20,8 @@
  *   - Structs that may grow begin with their size: set it to sizeof, or let
  *     the init function do it. Fields a caller does not know of have their
  *     defaults; zero is a default everywhere else.
+ *   - A fork takes no cache along: in the child every call on one that the
+ *     parent opened is SPILLWAY_CLOSED, closing included. Open one there.
  *   - A key is any 1 to 65,536 bytes. Text that we return is UTF-8 where the
  *     keys in it are.
  *
@@ -121,8 +123,8 @@ static inline spillway_bytes spillway_text(const char* text) {
   return bytes;
 }
 
-/* A piece of a value: where it comes from, where it is to go. Only host memory
- * exists yet; a piece on the device is refused. */
+/* A piece of a value: where it comes from, where it is to go. Memory of a GPU
+ * needs a cache on that GPU (options.device); elsewhere it is refused. */
 typedef struct spillway_fragment {
   const void* data;
   uint64_t bytes;
@@ -134,6 +136,20 @@ typedef struct spillway_sink {
   uint64_t bytes;
   int32_t place; /* spillway_place */
 } spillway_sink;
+
+/* From when on pieces on a device may be read or written: after what has been
+ * put on a stream so far, or after an event (CUstream, CUevent or their HIP
+ * kin). The default stream is a stream, too: NONE says that all is done. */
+typedef enum spillway_after {
+  SPILLWAY_AFTER_NONE = 0,
+  SPILLWAY_AFTER_STREAM = 1,
+  SPILLWAY_AFTER_EVENT = 2
+} spillway_after;
+
+typedef struct spillway_order {
+  int32_t after; /* spillway_after */
+  void* handle;
+} spillway_order;
 
 /* --- a cache --- */
 
@@ -178,6 +194,13 @@ typedef struct spillway_options {
   int64_t emergency_time_ms;
   int64_t host_ttl_ms; /* Or SPILLWAY_NONE. */
   int64_t disk_ttl_ms; /* Or SPILLWAY_NONE. */
+  int32_t ask;
+  const char* ask_group;           /* NULL: nobody besides our user and root. */
+  const char* zero_before_release; /* NULL: "auto" */
+  int32_t disk_read_back;
+  int64_t scrub_every_ms; /* Or SPILLWAY_NONE. */
+  uint64_t prefetch_steps;
+  const char* log; /* NULL: as it is. */
 } spillway_options;
 
 /* All fields, by the preset "default" (or NULL) or "seed".
@@ -192,6 +215,8 @@ SPILLWAY_API spillway_code spillway_cache_open(const spillway_options* options,
 /* From the text of a configuration file; `file_name` (or NULL) is for messages. */
 SPILLWAY_API spillway_code spillway_cache_open_toml(spillway_bytes text, const char* file_name,
                                                     spillway_cache** cache);
+/* The same, read from that file. */
+SPILLWAY_API spillway_code spillway_cache_open_file(const char* path, spillway_cache** cache);
 /* Waits for what was submitted to end. Leases stay good, also afterwards; their
  * memory goes with the last of them. NULL is nothing to close. It is closed in
  * any case; SPILLWAY_UNAVAILABLE and SPILLWAY_DEADLINE: the disk tier could not
@@ -225,6 +250,7 @@ typedef struct spillway_lease_facts {
   uint64_t generation;
   spillway_bytes agent;
   spillway_bytes meta;
+  int32_t place; /* spillway_place: whose address lease.data is. */
 } spillway_lease_facts;
 SPILLWAY_API spillway_code spillway_lease_read_facts(const spillway_lease* lease,
                                                      spillway_lease_facts* facts);
@@ -238,8 +264,10 @@ typedef struct spillway_put_options {
   spillway_bytes agent;
   spillway_bytes parent; /* Key of the prefix this entry continues. */
   spillway_bytes meta;
-  int64_t ttl_ms; /* 0: none. */
-  int32_t hint;   /* spillway_hint */
+  int64_t ttl_ms;      /* 0: none. */
+  int32_t hint;        /* spillway_hint */
+  int32_t no_idle_ttl; /* Not 0: the tiers' ttl for what is idle passes it by. */
+  int64_t eta_ms;      /* With SPILLWAY_HINT_AGAIN: when; 0: not known. */
 } spillway_put_options;
 
 /* Copies the value in; visible to others only when whole. On failure nothing
@@ -250,6 +278,19 @@ SPILLWAY_API spillway_code spillway_cache_put(spillway_cache* cache, spillway_by
 /* An empty lease: not there. */
 SPILLWAY_API spillway_code spillway_cache_get(spillway_cache* cache, spillway_bytes key,
                                               spillway_lease* lease);
+/* How to read; NULL or zeros: on the host, waiting up to 10 s for a copy below
+ * to come up. */
+typedef struct spillway_get_options {
+  size_t size;
+  int32_t where;   /* spillway_place of lease.data */
+  int32_t hint;    /* spillway_hint: what the reader knows of its next use. */
+  int64_t wait_ms; /* 0: 10 s; SPILLWAY_NONE: never touches a lower tier. */
+  int64_t eta_ms;  /* With SPILLWAY_HINT_AGAIN: when; 0: not known. */
+} spillway_get_options;
+/* SPILLWAY_NOT_RESIDENT: it exists, and not there within that time. */
+SPILLWAY_API spillway_code spillway_cache_get_with(spillway_cache* cache, spillway_bytes key,
+                                                   const spillway_get_options* options,
+                                                   spillway_lease* lease);
 /* Copies the value to `data`. *bytes is its size, *found whether it is there; a
  * value larger than `capacity` is SPILLWAY_INVALID_ARGUMENT, and *bytes says
  * how much it takes. */
@@ -261,6 +302,20 @@ SPILLWAY_API spillway_code spillway_cache_erase(spillway_cache* cache, spillway_
                                                 int32_t* was_there);
 SPILLWAY_API spillway_code spillway_cache_touch(spillway_cache* cache, spillway_bytes key,
                                                 int32_t hint, int32_t* was_there);
+/* A use, with what a client knows. `agent`: the key is that agent's from now on.
+ * `step` of the live run `run` has started; both or neither. They need a step
+ * graph, and make one if there is none. */
+typedef struct spillway_touch_options {
+  size_t size;
+  int32_t hint;   /* spillway_hint */
+  int64_t eta_ms; /* With SPILLWAY_HINT_AGAIN: when; 0: not known. */
+  spillway_bytes agent;
+  spillway_bytes run;
+  spillway_bytes step;
+} spillway_touch_options;
+SPILLWAY_API spillway_code spillway_cache_touch_with(spillway_cache* cache, spillway_bytes key,
+                                                     const spillway_touch_options* options,
+                                                     int32_t* was_there);
 SPILLWAY_API spillway_code spillway_cache_contains(spillway_cache* cache, spillway_bytes key,
                                                    int32_t* present);
 SPILLWAY_API spillway_code spillway_cache_clear(spillway_cache* cache);
@@ -274,6 +329,11 @@ SPILLWAY_API spillway_code spillway_cache_settle(spillway_cache* cache, int64_t 
 SPILLWAY_API spillway_code spillway_cache_get_many(spillway_cache* cache,
                                                    const spillway_bytes* keys, size_t count,
                                                    spillway_lease* leases, size_t* hits);
+/* present[i] (NULL: not asked for) is 1 where keys[i] is there, *run (or NULL) how
+ * many are, from the first on, without a gap. Asks the index and reads nothing. */
+SPILLWAY_API spillway_code spillway_cache_contains_many(spillway_cache* cache,
+                                                        const spillway_bytes* keys, size_t count,
+                                                        uint8_t* present, size_t* run);
 /* How many of the keys, from the first on, are present without a gap; an entry
  * set with a parent counts only behind that very generation of it. */
 SPILLWAY_API spillway_code spillway_cache_match(spillway_cache* cache, const spillway_bytes* keys,
@@ -326,6 +386,13 @@ typedef struct spillway_operation {
   uint64_t bytes;       /* SPILLWAY_GET: size of the value. */
   spillway_lease lease; /* SPILLWAY_GET without `into`; release it. */
   char message[SPILLWAY_MESSAGE_BYTES];
+
+  /* More of what is asked for. */
+  spillway_order order; /* Of the pieces on a device. */
+  int32_t where;        /* SPILLWAY_GET without `into`: spillway_place of lease.data */
+  int32_t no_idle_ttl;  /* SPILLWAY_PUT */
+  int64_t wait_ms;      /* SPILLWAY_GET; 0: 10 s; SPILLWAY_NONE: not at all. */
+  int64_t eta_ms;       /* With SPILLWAY_HINT_AGAIN: when; 0: not known. */
 } spillway_operation;
 
 typedef struct spillway_completion {
@@ -341,6 +408,15 @@ typedef struct spillway_completion {
 SPILLWAY_API spillway_code spillway_cache_submit(spillway_cache* cache,
                                                  spillway_operation* operations, size_t count,
                                                  int64_t within_ms, uint64_t tag);
+/* The same from a thread of the cache's own, for callers that must not be held
+ * up: copies and whatever else a submitter lends a hand with are done there. */
+SPILLWAY_API spillway_code spillway_cache_submit_away(spillway_cache* cache,
+                                                      spillway_operation* operations, size_t count,
+                                                      int64_t within_ms, uint64_t tag);
+/* Does all of them and waits for the last; nothing is handed out by poll. *failed
+ * (or NULL) counts those whose code is not SPILLWAY_OK. */
+SPILLWAY_API spillway_code spillway_cache_run(spillway_cache* cache, spillway_operation* operations,
+                                              size_t count, int64_t within_ms, size_t* failed);
 /* -1: no cache. Belongs to the cache. */
 SPILLWAY_API int spillway_cache_fd(spillway_cache* cache);
 /* Up to `max` batches that have ended, in that order; waits for the first up to
@@ -462,6 +538,121 @@ typedef int32_t (*spillway_entry_visitor)(const spillway_entry* entry, void* con
 /* Every live entry, in no particular order. */
 SPILLWAY_API spillway_code spillway_cache_for_each(spillway_cache* cache,
                                                    spillway_entry_visitor visit, void* context);
+/* Not 0: stop. `key` lives for the call. */
+typedef int32_t (*spillway_key_visitor)(spillway_bytes key, void* context);
+/* All keys that could leave, by the order in force, idle limits ignored. */
+SPILLWAY_API spillway_code spillway_cache_leaving_order(spillway_cache* cache,
+                                                        spillway_key_visitor visit, void* context);
+
+/* --- step graphs ---
+ * Who will need which context, how soon: docs/reference/step-graph.md. Text that
+ * is returned is JSON, and to be freed. */
+
+typedef struct spillway_graph spillway_graph;
+
+/* One that stands alone until it is attached; close it in any case. A cache it
+ * is attached to keeps what was told to it. */
+SPILLWAY_API spillway_code spillway_graph_open(spillway_graph** graph);
+SPILLWAY_API spillway_code spillway_graph_close(spillway_graph* graph);
+/* Replaces the one attached before; NULL: none. */
+SPILLWAY_API spillway_code spillway_cache_attach(spillway_cache* cache, spillway_graph* graph);
+/* The one attached; without one, a new one is. To be closed. */
+SPILLWAY_API spillway_code spillway_cache_graph(spillway_cache* cache, spillway_graph** graph);
+/* By a graph from elsewhere: names agents, who may leave first in front and who
+ * runs soonest at the end. Holds until it is said anew; none: no run is live.
+ * Replaces a graph attached before. */
+SPILLWAY_API spillway_code spillway_cache_attach_agents(spillway_cache* cache,
+                                                        const spillway_bytes* agents, size_t count);
+
+/* A whole run from a JSON document, all of it or nothing. *run (or NULL) is its
+ * name, as JSON has it no quotes around it; free it. */
+SPILLWAY_API spillway_code spillway_graph_load(spillway_graph* graph, spillway_bytes json,
+                                               char** run);
+SPILLWAY_API spillway_code spillway_graph_begin(spillway_graph* graph, spillway_bytes run,
+                                                spillway_bytes client, spillway_bytes workflow);
+/* `agent` may be empty: named as the step is. */
+SPILLWAY_API spillway_code spillway_graph_add_step(spillway_graph* graph, spillway_bytes run,
+                                                   spillway_bytes step, spillway_bytes agent);
+/* `back` not 0: it closes a loop. Edges of one step with the same `choice` (not
+ * empty) exclude one another. */
+SPILLWAY_API spillway_code spillway_graph_add_edge(spillway_graph* graph, spillway_bytes run,
+                                                   spillway_bytes from, spillway_bytes to,
+                                                   int32_t back, spillway_bytes choice);
+typedef enum spillway_key_kind {
+  SPILLWAY_KEY_FIXED = 0,
+  SPILLWAY_KEY_HISTORY = 1,
+  SPILLWAY_KEY_VOLATILE = 2
+} spillway_key_kind;
+SPILLWAY_API spillway_code spillway_graph_bind(spillway_graph* graph, spillway_bytes run,
+                                               spillway_bytes agent, spillway_bytes key,
+                                               int32_t kind);
+SPILLWAY_API spillway_code spillway_graph_start(spillway_graph* graph, spillway_bytes run,
+                                                spillway_bytes step);
+/* `taken` NULL: all edges are; else, of exclusive ones, those to these steps. */
+SPILLWAY_API spillway_code spillway_graph_finish(spillway_graph* graph, spillway_bytes run,
+                                                 spillway_bytes step, const spillway_bytes* taken,
+                                                 size_t count);
+SPILLWAY_API spillway_code spillway_graph_skip(spillway_graph* graph, spillway_bytes run,
+                                               spillway_bytes step);
+typedef enum spillway_on_fail {
+  SPILLWAY_FAIL_SKIP = 0,
+  SPILLWAY_FAIL_POISON = 1,
+  SPILLWAY_FAIL_RETRY = 2
+} spillway_on_fail;
+SPILLWAY_API spillway_code spillway_graph_fail(spillway_graph* graph, spillway_bytes run,
+                                               spillway_bytes step, int32_t on_fail);
+SPILLWAY_API spillway_code spillway_graph_loop(spillway_graph* graph, spillway_bytes run,
+                                               spillway_bytes from, spillway_bytes to);
+typedef enum spillway_run_end {
+  SPILLWAY_RUN_FINISHED = 1,
+  SPILLWAY_RUN_FAILED = 2,
+  SPILLWAY_RUN_CANCELLED = 3
+} spillway_run_end;
+SPILLWAY_API spillway_code spillway_graph_end(spillway_graph* graph, spillway_bytes run,
+                                              int32_t how);
+
+/* [{"id","agent","state","visits","steps","eta_ms","p","conf"}]; steps and eta_ms
+ * are null for never. */
+SPILLWAY_API spillway_code spillway_graph_steps(spillway_graph* graph, spillway_bytes run,
+                                                char** json);
+/* Step completions before it can start; -1: never. */
+SPILLWAY_API spillway_code spillway_graph_steps_to(spillway_graph* graph, spillway_bytes run,
+                                                   spillway_bytes step, int64_t* steps);
+/* Agents of a client's live runs: who has finished first, who runs last. */
+SPILLWAY_API spillway_code spillway_graph_agents(spillway_graph* graph, spillway_bytes client,
+                                                 char** json);
+/* Up to `most` keys by how gladly the graph would let them go. */
+SPILLWAY_API spillway_code spillway_graph_order(spillway_graph* graph, size_t most,
+                                                spillway_key_visitor visit, void* context);
+/* What looks like a mistake: [{"message","steps"}]. */
+SPILLWAY_API spillway_code spillway_graph_validate(spillway_graph* graph, spillway_bytes run,
+                                                   char** json);
+/* Why a key is wanted; NULL: the graph never heard of it. */
+SPILLWAY_API spillway_code spillway_graph_explain(spillway_graph* graph, spillway_bytes key,
+                                                  char** text);
+
+/* --- leases for array libraries --- */
+
+/* A shape over a lease's bytes, as DLPack has it. */
+typedef struct spillway_shape {
+  size_t size;
+  int32_t device_type; /* kDLCPU 1, kDLCUDA 2, kDLROCM 10 ... */
+  int32_t device_id;
+  uint8_t code; /* Of the type: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool ... */
+  uint8_t bits;
+  uint16_t lanes;
+  int32_t ndim;
+  const int64_t* shape;   /* ndim of them. */
+  const int64_t* strides; /* In elements; NULL: dense, rows first. */
+  uint64_t offset;        /* Bytes from lease.data. */
+} spillway_shape;
+/* *managed is a DLManagedTensor or, if `versioned`, a DLManagedTensorVersioned
+ * (1.1, read-only). It has the lease now, and the struct is empty; its deleter
+ * lets go of it, from any thread. What does not lie within the lease's bytes is
+ * refused, and the lease stays yours. */
+SPILLWAY_API spillway_code spillway_lease_to_dlpack(spillway_lease* lease,
+                                                    const spillway_shape* shape, int32_t versioned,
+                                                    void** managed);
 
 #ifdef __cplusplus
 }

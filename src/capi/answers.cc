@@ -20,7 +20,7 @@ spillway_code spillway_cache_apply(spillway_cache* cache, const double* pressure
                                    std::int32_t* level, spillway_departure_visitor visit,
                                    void* context) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr) return Bad("cache is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
     if (pressure != nullptr && !(*pressure >= 0 && *pressure <= 1)) {
       return Bad(fmt::format("pressure is {}: it must be from 0 to 1", *pressure));
     }
@@ -42,7 +42,8 @@ spillway_code spillway_cache_reclaim(spillway_cache* cache, std::uint64_t bytes,
                                      std::int64_t within_ms, std::uint64_t* freed,
                                      char** why_not_more) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr || freed == nullptr) return Bad("cache or freed is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
+    if (freed == nullptr) return Bad("freed is NULL");
     if (why_not_more != nullptr) *why_not_more = nullptr;
     const Reclaimed reclaimed = cache->cache->Reclaim(bytes, Within(within_ms));
     *freed = reclaimed.freed;
@@ -53,7 +54,8 @@ spillway_code spillway_cache_reclaim(spillway_cache* cache, std::uint64_t bytes,
 
 spillway_code spillway_cache_read_state(spillway_cache* cache, spillway_state* state) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr || state == nullptr) return Bad("cache or state is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
+    if (state == nullptr) return Bad("state is NULL");
     const Cache& inside = *cache->cache;
     const std::optional<double> pressure = inside.pressure();
     spillway_state read{};
@@ -70,14 +72,16 @@ spillway_code spillway_cache_read_state(spillway_cache* cache, spillway_state* s
 
 spillway_code spillway_cache_read_stats(spillway_cache* cache, spillway_stats* stats) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr || stats == nullptr) return Bad("cache or stats is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
+    if (stats == nullptr) return Bad("stats is NULL");
     return WriteSized(FromStats(cache->cache->stats()), "stats", stats);
   });
 }
 
 spillway_code spillway_cache_stats_json(spillway_cache* cache, char** json) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr || json == nullptr) return Bad("cache or json is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
+    if (json == nullptr) return Bad("json is NULL");
     *json = nullptr;
     *json = NewText(StatsJson(cache->cache->stats()));
     return {};
@@ -86,7 +90,8 @@ spillway_code spillway_cache_stats_json(spillway_cache* cache, char** json) {
 
 spillway_code spillway_cache_explain(spillway_cache* cache, spillway_bytes key, char** text) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr || text == nullptr) return Bad("cache or text is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
+    if (text == nullptr) return Bad("text is NULL");
     *text = nullptr;
     if (Status ok = CheckBytes(key, "key"); !ok) return ok;
     *text = NewText(cache->cache->Explain(View(key)));
@@ -97,7 +102,8 @@ spillway_code spillway_cache_explain(spillway_cache* cache, spillway_bytes key, 
 spillway_code spillway_cache_for_each(spillway_cache* cache, spillway_entry_visitor visit,
                                       void* context) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr || visit == nullptr) return Bad("cache or visit is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
+    if (visit == nullptr) return Bad("visit is NULL");
     bool enough = false;
     cache->cache->ForEach([&](const Cache::EntryInfo& info) {
       if (enough) return;

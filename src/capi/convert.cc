@@ -35,13 +35,6 @@ std::optional<Duration> FromMsOrNone(std::int64_t ms) {
   return FromMs(ms);
 }
 
-Result<Hint> ToHint(std::int32_t hint) {
-  if (hint < SPILLWAY_HINT_NONE || hint > SPILLWAY_HINT_DONE) {
-    return Bad(fmt::format("hint is {}: it must be a spillway_hint", hint));
-  }
-  return static_cast<Hint>(hint);
-}
-
 template <typename Fragments, typename Fragment>
 Status ToFragments(const Fragment* from, std::size_t count, const char* name, Fragments* to) {
   if (from == nullptr && count > 0)
@@ -52,22 +45,77 @@ Status ToFragments(const Fragment* from, std::size_t count, const char* name, Fr
     if (fragment.data == nullptr && fragment.bytes > 0) {
       return Bad(fmt::format("{}[{}].data is NULL", name, i));
     }
-    if (fragment.place == SPILLWAY_DEVICE) {
-      return Bad(
-          fmt::format("{}[{}] is on the device, but the tier is on the cpu device; host "
-                      "memory is right here",
-                      name, i));
-    }
-    if (fragment.place != SPILLWAY_HOST) {
-      return Bad(
-          fmt::format("{}[{}].place is {}: it must be a spillway_place", name, i, fragment.place));
-    }
-    to->push_back({fragment.data, fragment.bytes, Place::kHost});
+    const Result<Place> place = ToPlace(fragment.place, name);
+    if (!place) return place.error();
+    to->push_back({fragment.data, fragment.bytes, *place});
   }
   return {};
 }
 
+Result<DeviceOrder> ToDeviceOrder(const spillway_order& order) {
+  switch (order.after) {
+    case SPILLWAY_AFTER_NONE:
+      return DeviceOrder();
+    case SPILLWAY_AFTER_STREAM:
+      return DeviceOrder::Stream(order.handle);
+    case SPILLWAY_AFTER_EVENT:
+      if (order.handle == nullptr) return Bad("order.handle is NULL: it must be an event");
+      return DeviceOrder::Event(order.handle);
+    default:
+      return Bad(fmt::format("order.after is {}: it must be a spillway_after", order.after));
+  }
+}
+
+Status ToPut(const spillway_operation& from, const DeviceOrder& order, Operation* to) {
+  to->kind = Operation::Kind::kSet;
+  Result<SetOptions> set =
+      ToSetOptions({sizeof(spillway_put_options), from.tokens, from.agent, from.parent, from.meta,
+                    from.ttl_ms, from.hint, from.no_idle_ttl, from.eta_ms});
+  if (!set) return set.error();
+  to->set = *set;
+  std::vector<Fragment> fragments;
+  if (Status ok = ToFragments(from.source, from.source_count, "source", &fragments); !ok) return ok;
+  to->source = Source(std::move(fragments), order);
+  return {};
+}
+
+Status ToGet(const spillway_operation& from, const DeviceOrder& order, Operation* to) {
+  to->kind = Operation::Kind::kGet;
+  Result<GetOptions> get = ToGetOptions(
+      {sizeof(spillway_get_options), from.where, from.hint, from.wait_ms, from.eta_ms});
+  if (!get) return get.error();
+  to->get = std::move(*get);
+  std::vector<MutableFragment> fragments;
+  if (Status ok = ToFragments(from.into, from.into_count, "into", &fragments); !ok) return ok;
+  to->get.into = Sink(std::move(fragments), order);
+  return {};
+}
+
 }  // namespace
+
+Result<Hint> ToHint(std::int32_t hint) {
+  if (hint < SPILLWAY_HINT_NONE || hint > SPILLWAY_HINT_DONE) {
+    return Bad(fmt::format("hint is {}: it must be a spillway_hint", hint));
+  }
+  return static_cast<Hint>(hint);
+}
+
+Result<Place> ToPlace(std::int32_t place, const char* name) {
+  if (place == SPILLWAY_HOST) return Place::kHost;
+  if (place == SPILLWAY_DEVICE) return Place::kDevice;
+  return Bad(fmt::format("{}: its place is {}: it must be a spillway_place", name, place));
+}
+
+std::optional<Duration> EtaOf(std::int64_t ms) {
+  if (ms == 0) return std::nullopt;
+  return FromMs(ms);
+}
+
+spillway_operation ReadOperation(const spillway_operation* from) {
+  spillway_operation read{};
+  std::memcpy(&read, from, std::min(from->size, sizeof read));
+  return read;
+}
 
 Status CheckBytes(spillway_bytes bytes, const char* name) {
   if (bytes.data != nullptr || bytes.bytes == 0) return {};
@@ -117,6 +165,10 @@ spillway_options FromOptions(const Options& from) {
   to.emergency_time_ms = Ms(from.emergency_time);
   to.host_ttl_ms = MsOrNone(from.host_ttl);
   to.disk_ttl_ms = MsOrNone(from.disk_ttl);
+  to.ask = from.ask ? 1 : 0;
+  to.disk_read_back = from.disk_read_back ? 1 : 0;
+  to.scrub_every_ms = MsOrNone(from.scrub_every);
+  to.prefetch_steps = from.prefetch_steps;
   return to;
 }
 
@@ -157,6 +209,13 @@ Result<Options> ToOptions(const spillway_options& given) {
   to.emergency_time = FromMs(from.emergency_time_ms);
   to.host_ttl = FromMsOrNone(from.host_ttl_ms);
   to.disk_ttl = FromMsOrNone(from.disk_ttl_ms);
+  to.ask = from.ask != 0;
+  if (from.ask_group != nullptr) to.ask_group = from.ask_group;
+  if (from.zero_before_release != nullptr) to.zero_before_release = from.zero_before_release;
+  to.disk_read_back = from.disk_read_back != 0;
+  to.scrub_every = FromMsOrNone(from.scrub_every_ms);
+  to.prefetch_steps = from.prefetch_steps;
+  if (from.log != nullptr) to.log = from.log;
   return to;
 }
 
@@ -170,35 +229,43 @@ Result<SetOptions> ToSetOptions(const spillway_put_options& from) {
     *view = View(bytes);
   }
   if (from.ttl_ms != 0) to.ttl = FromMs(from.ttl_ms);
+  to.idle_ttl = from.no_idle_ttl == 0;
   Result<Hint> hint = ToHint(from.hint);
   if (!hint) return hint.error();
   to.hint = *hint;
+  to.eta = EtaOf(from.eta_ms);
+  return to;
+}
+
+Result<GetOptions> ToGetOptions(const spillway_get_options& from) {
+  GetOptions to;
+  const Result<Place> where = ToPlace(from.where, "where");
+  if (!where) return where.error();
+  to.where = *where;
+  const Result<Hint> hint = ToHint(from.hint);
+  if (!hint) return hint.error();
+  to.hint = *hint;
+  to.eta = EtaOf(from.eta_ms);
+  if (from.wait_ms == SPILLWAY_NONE) {
+    to.wait = Duration::zero();
+  } else if (from.wait_ms < 0) {
+    return Bad(fmt::format("wait_ms is {}: it must be 0, SPILLWAY_NONE or a time", from.wait_ms));
+  } else if (from.wait_ms > 0) {
+    to.wait = FromMs(from.wait_ms);
+  }
   return to;
 }
 
 Status ToOperation(const spillway_operation& from, Operation* to) {
   if (Status ok = CheckBytes(from.key, "key"); !ok) return ok;
   to->key = View(from.key);
+  const Result<DeviceOrder> order = ToDeviceOrder(from.order);
+  if (!order) return order.error();
   switch (from.kind) {
-    case SPILLWAY_PUT: {
-      to->kind = Operation::Kind::kSet;
-      Result<SetOptions> set = ToSetOptions({sizeof(spillway_put_options), from.tokens, from.agent,
-                                             from.parent, from.meta, from.ttl_ms, from.hint});
-      if (!set) return set.error();
-      to->set = *set;
-      std::vector<Fragment> fragments;
-      if (Status ok = ToFragments(from.source, from.source_count, "source", &fragments); !ok)
-        return ok;
-      to->source = Source(std::move(fragments));
-      return {};
-    }
-    case SPILLWAY_GET: {
-      to->kind = Operation::Kind::kGet;
-      std::vector<MutableFragment> fragments;
-      if (Status ok = ToFragments(from.into, from.into_count, "into", &fragments); !ok) return ok;
-      to->get.into = Sink(std::move(fragments));
-      return {};
-    }
+    case SPILLWAY_PUT:
+      return ToPut(from, *order, to);
+    case SPILLWAY_GET:
+      return ToGet(from, *order, to);
     case SPILLWAY_ERASE:
       to->kind = Operation::Kind::kErase;
       return {};
@@ -206,6 +273,7 @@ Status ToOperation(const spillway_operation& from, Operation* to) {
       to->kind = Operation::Kind::kTouch;
       const Result<Hint> hint = ToHint(from.hint);
       if (hint) to->set.hint = *hint;
+      to->set.eta = EtaOf(from.eta_ms);
       return hint ? Status() : hint.error();
     }
     default:

@@ -56,6 +56,15 @@ Result<Options> ToOptions(const spillway_options& options);
 Duration Within(std::int64_t ms);
 
 Result<SetOptions> ToSetOptions(const spillway_put_options& options);
+Result<GetOptions> ToGetOptions(const spillway_get_options& options);
+Result<Hint> ToHint(std::int32_t hint);
+Result<Place> ToPlace(std::int32_t place, const char* name);
+// 0: none is known.
+std::optional<Duration> EtaOf(std::int64_t ms);
+// As much of a caller's operation as it has; the rest is 0.
+spillway_operation ReadOperation(const spillway_operation* from);
+// The size of one before anything was added to it.
+inline constexpr std::size_t kOperationSizeMin = offsetof(spillway_operation, order);
 // The views in it are of `from` and what that points to.
 Status ToOperation(const spillway_operation& from, Operation* to);
 

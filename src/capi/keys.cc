@@ -19,7 +19,7 @@ namespace spillway::capi {
 namespace {
 
 Status CheckCall(const spillway_cache* cache, spillway_bytes key) {
-  if (cache == nullptr) return Bad("cache is NULL");
+  if (Status ok = CheckHandle(cache); !ok) return ok;
   return CheckBytes(key, "key");
 }
 
@@ -27,6 +27,27 @@ spillway_lease HandOut(Lease lease) {
   spillway_lease out{0, lease.data(), lease.size()};
   out.handle = LeaseTable::Instance().Put(std::move(lease));
   return out;
+}
+
+Status CheckTouch(const spillway_touch_options& read) {
+  for (const auto& [bytes, name] :
+       {std::pair{read.agent, "agent"}, std::pair{read.run, "run"}, std::pair{read.step, "step"}}) {
+    if (Status ok = CheckBytes(bytes, name); !ok) return ok;
+  }
+  if ((read.run.bytes == 0) != (read.step.bytes == 0)) {
+    return Bad("run and step: a step is one of a run, so both are needed or neither");
+  }
+  return {};
+}
+
+Status TellGraph(Cache* cache, std::string_view key, const spillway_touch_options& read) {
+  if (read.agent.bytes == 0 && read.step.bytes == 0) return {};
+  const std::shared_ptr<StepGraph> graph = cache->step_graph();
+  if (read.agent.bytes > 0) {
+    if (Status ok = graph->Own(View(read.agent), key); !ok) return ok;
+  }
+  if (read.step.bytes == 0) return {};
+  return graph->Start(View(read.run), View(read.step), cache->now());
 }
 
 // All of them or, if there is no memory for the handles, none.
@@ -71,6 +92,25 @@ spillway_code spillway_cache_get(spillway_cache* cache, spillway_bytes key, spil
     *lease = spillway_lease{};
     if (Status ok = CheckCall(cache, key); !ok) return ok;
     Result<std::optional<Lease>> got = cache->cache->Get(View(key));
+    if (!got) return got.error();
+    if (*got) *lease = HandOut(std::move(**got));
+    return {};
+  });
+}
+
+spillway_code spillway_cache_get_with(spillway_cache* cache, spillway_bytes key,
+                                      const spillway_get_options* options, spillway_lease* lease) {
+  return Guarded([&]() -> Status {
+    if (lease == nullptr) return Bad("lease is NULL");
+    *lease = spillway_lease{};
+    if (Status ok = CheckCall(cache, key); !ok) return ok;
+    spillway_get_options read{};
+    if (options != nullptr) {
+      if (Status ok = ReadSized(options, "options", &read); !ok) return ok;
+    }
+    const Result<GetOptions> how = ToGetOptions(read);
+    if (!how) return how.error();
+    Result<std::optional<Lease>> got = cache->cache->Get(View(key), *how);
     if (!got) return got.error();
     if (*got) *lease = HandOut(std::move(**got));
     return {};
@@ -124,6 +164,25 @@ spillway_code spillway_cache_touch(spillway_cache* cache, spillway_bytes key, st
   });
 }
 
+spillway_code spillway_cache_touch_with(spillway_cache* cache, spillway_bytes key,
+                                        const spillway_touch_options* options,
+                                        std::int32_t* was_there) {
+  return Guarded([&]() -> Status {
+    if (Status ok = CheckCall(cache, key); !ok) return ok;
+    spillway_touch_options read{};
+    if (options != nullptr) {
+      if (Status ok = ReadSized(options, "options", &read); !ok) return ok;
+    }
+    if (Status ok = CheckTouch(read); !ok) return ok;
+    const Result<Hint> hint = ToHint(read.hint);
+    if (!hint) return hint.error();
+    if (Status ok = TellGraph(cache->cache.get(), View(key), read); !ok) return ok;
+    const bool touched = cache->cache->Touch(View(key), *hint, EtaOf(read.eta_ms));
+    if (was_there != nullptr) *was_there = touched ? 1 : 0;
+    return {};
+  });
+}
+
 spillway_code spillway_cache_contains(spillway_cache* cache, spillway_bytes key,
                                       std::int32_t* present) {
   return Guarded([&]() -> Status {
@@ -134,9 +193,28 @@ spillway_code spillway_cache_contains(spillway_cache* cache, spillway_bytes key,
   });
 }
 
+spillway_code spillway_cache_contains_many(spillway_cache* cache, const spillway_bytes* keys,
+                                           std::size_t count, std::uint8_t* present,
+                                           std::size_t* run) {
+  return Guarded([&]() -> Status {
+    if (Status ok = CheckHandle(cache); !ok) return ok;
+    const Result<std::vector<std::string_view>> views = KeysOf(keys, count);
+    if (!views) return views.error();
+    std::size_t leading = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool there = cache->cache->Contains((*views)[i]);
+      if (there && leading == i) ++leading;
+      if (present != nullptr) present[i] = there ? 1 : 0;
+      if (!there && present == nullptr) break;
+    }
+    if (run != nullptr) *run = leading;
+    return {};
+  });
+}
+
 spillway_code spillway_cache_clear(spillway_cache* cache) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr) return Bad("cache is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
     cache->cache->Clear();
     return {};
   });
@@ -144,7 +222,7 @@ spillway_code spillway_cache_clear(spillway_cache* cache) {
 
 spillway_code spillway_cache_settle(spillway_cache* cache, std::int64_t within_ms) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr) return Bad("cache is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
     return cache->cache->Settle(Within(within_ms));
   });
 }
@@ -153,7 +231,7 @@ spillway_code spillway_cache_get_many(spillway_cache* cache, const spillway_byte
                                       std::size_t count, spillway_lease* leases,
                                       std::size_t* hits) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr) return Bad("cache is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
     if (leases == nullptr && count > 0) return Bad("leases is NULL");
     std::fill_n(leases, count, spillway_lease{});
     const Result<std::vector<std::string_view>> views = KeysOf(keys, count);
@@ -170,7 +248,7 @@ spillway_code spillway_cache_prefetch(spillway_cache* cache, const spillway_byte
                                       std::size_t count, std::size_t* coming) {
   return Guarded([&]() -> Status {
     if (coming != nullptr) *coming = 0;
-    if (cache == nullptr) return Bad("cache is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
     const Result<std::vector<std::string_view>> views = KeysOf(keys, count);
     if (!views) return views.error();
     const std::size_t begun = cache->cache->Prefetch(views->data(), views->size());
@@ -182,7 +260,8 @@ spillway_code spillway_cache_prefetch(spillway_cache* cache, const spillway_byte
 spillway_code spillway_cache_match(spillway_cache* cache, const spillway_bytes* keys,
                                    std::size_t count, std::size_t* run) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr || run == nullptr) return Bad("cache or run is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
+    if (run == nullptr) return Bad("run is NULL");
     const Result<std::vector<std::string_view>> views = KeysOf(keys, count);
     if (!views) return views.error();
     *run = cache->cache->Match(*views);
@@ -194,7 +273,8 @@ spillway_code spillway_cache_get_chain(spillway_cache* cache, const spillway_byt
                                        std::size_t count, spillway_lease* leases,
                                        std::size_t* run) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr || run == nullptr) return Bad("cache or run is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
+    if (run == nullptr) return Bad("run is NULL");
     if (leases == nullptr && count > 0) return Bad("leases is NULL");
     *run = 0;
     std::fill_n(leases, count, spillway_lease{});

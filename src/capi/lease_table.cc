@@ -1,14 +1,21 @@
 #include "capi/lease_table.h"
 
 #include <atomic>
+#include <memory>
 #include <new>
 #include <utility>
+
+#include "capi/handle.h"
 
 namespace spillway::capi {
 
 LeaseTable& LeaseTable::Instance() {
-  static LeaseTable* const table = new LeaseTable;  // Outlives main on purpose.
-  return *table;
+  static std::atomic<LeaseTable*> current{nullptr};  // Outlives main on purpose.
+  LeaseTable* table = current.load(std::memory_order_acquire);
+  if (table != nullptr && table->forks_ == ForkCount()) return *table;
+  std::unique_ptr<LeaseTable> fresh(new LeaseTable(ForkCount()));
+  if (current.compare_exchange_strong(table, fresh.get())) return *fresh.release();
+  return *table;  // Another thread was quicker.
 }
 
 LeaseTable::Place* LeaseTable::Shard::Find(std::uint64_t handle) {
@@ -29,7 +36,8 @@ std::uint64_t LeaseTable::Put(Lease lease) {
     shard.unused.push_back(static_cast<std::uint32_t>(shard.places.size()));
     // So that Take, which must not fail, finds room to put every place back.
     shard.unused.reserve(shard.places.size() + 1);
-    shard.places.emplace_back();
+    // A handle of the parent's must not name one of ours.
+    shard.places.push_back({Lease(), static_cast<std::uint32_t>(forks_ << 16)});
   }
   const std::uint32_t at = shard.unused.back();
   shard.unused.pop_back();

@@ -2,7 +2,8 @@
 // in this table and the tenant it was made for, so that one released twice, or
 // never given out, is told from a good one. One table for the whole process,
 // since leases outlive their cache; it is never destroyed, since they may
-// outlive main.
+// outlive main. A child of a fork begins with an empty one: somebody may have
+// held a lock of the other at that moment, and its leases are the parent's.
 #pragma once
 
 #include <array>
@@ -33,13 +34,15 @@ class LeaseTable {
   }
 
  private:
+  explicit LeaseTable(std::uint64_t forks) : forks_(forks) {}
+
   // tenant (32) | place (28) | shard (4)
   static constexpr std::size_t kShards = 16;
   static constexpr std::uint64_t kPlacesMax = std::uint64_t{1} << 28;
 
   struct Place {
     Lease lease;
-    std::uint32_t tenant = 0;  // Changes whenever the lease comes or goes; odd while it is here.
+    std::uint32_t tenant;  // Changes whenever the lease comes or goes; odd while it is here.
   };
   struct alignas(64) Shard {
     std::mutex mutex;
@@ -52,6 +55,7 @@ class LeaseTable {
   static std::size_t ShardOf(std::uint64_t handle) { return handle % kShards; }
   static std::uint64_t PlaceOf(std::uint64_t handle) { return (handle / kShards) % kPlacesMax; }
 
+  const std::uint64_t forks_;  // When it was made.
   std::array<Shard, kShards> shards_;
 };
 

@@ -1,9 +1,13 @@
 // The C ABI: opening and closing, names, words, leases.
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "cache/settings.h"
@@ -20,6 +24,7 @@ namespace spillway::capi {
 namespace {
 
 Status OpenInto(Options options, spillway_cache** cache) {
+  CountForks();
   auto handle = std::make_unique<spillway_cache>();
   Result<std::unique_ptr<Mailbox>> mailbox = Mailbox::Open();
   if (!mailbox) return mailbox.error();
@@ -27,8 +32,18 @@ Status OpenInto(Options options, spillway_cache** cache) {
   Result<std::unique_ptr<Cache>> opened = Cache::Open(std::move(options));
   if (!opened) return opened.error();
   handle->cache = std::move(*opened);
+  handle->courier = std::make_unique<Courier>();
   *cache = handle.release();
   return {};
+}
+
+Result<std::string> ReadFile(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (file && !text.bad()) return std::move(text).str();
+  return Error{Code::kUnavailable, std::string(path) + ": " +
+                                       std::generic_category().message(errno == 0 ? EIO : errno)};
 }
 
 // Names are literals, so their views end in a zero.
@@ -109,23 +124,39 @@ spillway_code spillway_cache_open_toml(spillway_bytes text, const char* file_nam
   });
 }
 
+spillway_code spillway_cache_open_file(const char* path, spillway_cache** cache) {
+  return Guarded([&]() -> Status {
+    if (cache == nullptr || path == nullptr) return Bad("path or cache is NULL");
+    *cache = nullptr;
+    errno = 0;
+    const Result<std::string> text = ReadFile(path);
+    if (!text) return text.error();
+    Result<Options> read = LoadOptions(*text, path, {});
+    return read ? OpenInto(std::move(*read), cache) : read.error();
+  });
+}
+
 spillway_code spillway_cache_close(spillway_cache* cache) {
   return Guarded([&]() -> Status {
+    if (cache == nullptr) return {};
+    // The parent's is left alone: its threads are not here to be waited for.
+    if (Status ok = CheckHandle(cache); !ok) return ok;
     const std::unique_ptr<spillway_cache> handle(cache);
-    return handle == nullptr ? Status() : Cache::Close(std::move(handle->cache));
+    handle->courier.reset();
+    return Cache::Close(std::move(handle->cache));
   });
 }
 
 spillway_code spillway_cache_start(spillway_cache* cache) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr) return Bad("cache is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
     return cache->cache->Start();
   });
 }
 
 spillway_code spillway_cache_stop(spillway_cache* cache) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr) return Bad("cache is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
     cache->cache->Stop();
     return {};
   });
@@ -149,9 +180,12 @@ spillway_code spillway_lease_read_facts(const spillway_lease* lease, spillway_le
     if (lease == nullptr || facts == nullptr) return Bad("lease or facts is NULL");
     Status status = Bad("lease: empty, released already, or never given out");
     LeaseTable::Instance().With(lease->handle, [&](const Lease& held) {
-      const spillway_lease_facts read = {sizeof(spillway_lease_facts), held.tokens(),
-                                         held.generation(), BytesOf(held.agent()),
-                                         BytesOf(held.meta())};
+      const spillway_lease_facts read = {sizeof(spillway_lease_facts),
+                                         held.tokens(),
+                                         held.generation(),
+                                         BytesOf(held.agent()),
+                                         BytesOf(held.meta()),
+                                         static_cast<std::int32_t>(held.place())};
       status = WriteSized(read, "facts", facts);
     });
     return status;

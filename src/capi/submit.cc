@@ -1,6 +1,7 @@
 // The C ABI: batches.
 #include <algorithm>
 #include <chrono>
+#include <latch>
 #include <memory>
 #include <utility>
 
@@ -18,7 +19,7 @@ namespace {
 // has more of them behind.
 Status CheckSize(const spillway_operation* operations, std::size_t count) {
   if (operations == nullptr && count > 0) return Bad("operations is NULL");
-  if (count > 0 && operations->size < sizeof(spillway_operation)) {
+  if (count > 0 && operations->size < kOperationSizeMin) {
     return Bad("operations[0].size is not set: use sizeof(spillway_operation)");
   }
   if (count > 0 && operations->size % alignof(spillway_operation) != 0) {
@@ -72,11 +73,30 @@ void Prepare(Flight* flight) {
     operation->lease = spillway_lease{};
     Operation inside;
     const bool same_size = operation->size == flight->operations->size;
-    const Status status = same_size ? ToOperation(*operation, &inside)
+    const Status status = same_size ? ToOperation(ReadOperation(operation), &inside)
                                     : Bad("size differs from the first operation's");
     Report(status, operation);
     if (status) flight->inside.push_back(std::move(inside));
   }
+}
+
+Result<std::unique_ptr<Flight>> NewFlight(spillway_operation* operations, std::size_t count,
+                                          std::uint64_t tag) {
+  if (Status ok = CheckSize(operations, count); !ok) return ok.error();
+  auto flight = std::make_unique<Flight>();
+  flight->operations = operations;
+  flight->count = count;
+  flight->tag = tag;
+  Prepare(flight.get());
+  return flight;
+}
+
+// Its own from here on, until it is in the mailbox.
+void TakeOff(Cache* cache, Mailbox* mailbox, Flight* flying, Duration within) {
+  cache->Submit(flying->inside.data(), flying->inside.size(), within, Completion([mailbox, flying] {
+                  LandAll(flying);
+                  mailbox->Put(std::unique_ptr<Flight>(flying));
+                }));
 }
 
 }  // namespace
@@ -90,34 +110,58 @@ extern "C" {
 spillway_code spillway_cache_submit(spillway_cache* cache, spillway_operation* operations,
                                     std::size_t count, std::int64_t within_ms, std::uint64_t tag) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr) return Bad("cache is NULL");
-    if (Status ok = CheckSize(operations, count); !ok) return ok;
-    auto flight = std::make_unique<Flight>();
-    flight->operations = operations;
-    flight->count = count;
-    flight->tag = tag;
-    Prepare(flight.get());
-    Mailbox* mailbox = cache->mailbox.get();
-    Flight* flying = flight.release();  // Its own until it is in the mailbox.
-    cache->cache->Submit(flying->inside.data(), flying->inside.size(), Within(within_ms),
-                         Completion([mailbox, flying] {
-                           LandAll(flying);
-                           mailbox->Put(std::unique_ptr<Flight>(flying));
-                         }));
+    if (Status ok = CheckHandle(cache); !ok) return ok;
+    Result<std::unique_ptr<Flight>> flight = NewFlight(operations, count, tag);
+    if (!flight) return flight.error();
+    TakeOff(cache->cache.get(), cache->mailbox.get(), flight->release(), Within(within_ms));
+    return {};
+  });
+}
+
+spillway_code spillway_cache_submit_away(spillway_cache* cache, spillway_operation* operations,
+                                         std::size_t count, std::int64_t within_ms,
+                                         std::uint64_t tag) {
+  return Guarded([&]() -> Status {
+    if (Status ok = CheckHandle(cache); !ok) return ok;
+    Result<std::unique_ptr<Flight>> flight = NewFlight(operations, count, tag);
+    if (!flight) return flight.error();
+    cache->courier->Hand([cache, flying = flight->get(), within = Within(within_ms)] {
+      TakeOff(cache->cache.get(), cache->mailbox.get(), flying, within);
+    });
+    (void)flight->release();  // The errand has it.
+    return {};
+  });
+}
+
+spillway_code spillway_cache_run(spillway_cache* cache, spillway_operation* operations,
+                                 std::size_t count, std::int64_t within_ms, std::size_t* failed) {
+  return Guarded([&]() -> Status {
+    if (failed != nullptr) *failed = 0;
+    if (Status ok = CheckHandle(cache); !ok) return ok;
+    Result<std::unique_ptr<Flight>> flight = NewFlight(operations, count, 0);
+    if (!flight) return flight.error();
+    const auto landed = std::make_shared<std::latch>(1);
+    cache->cache->Submit((*flight)->inside.data(), (*flight)->inside.size(), Within(within_ms),
+                         Completion([landed] { landed->count_down(); }));
+    landed->wait();
+    LandAll(flight->get());
+    if (failed != nullptr) *failed = (*flight)->failed;
     return {};
   });
 }
 
 int spillway_cache_fd(spillway_cache* cache) {
-  if (cache != nullptr) return cache->mailbox->fd();
-  Fail(Code::kInvalidArgument, "cache is NULL");
+  const Status ok = CheckHandle(cache);
+  if (ok) return cache->mailbox->fd();
+  Fail(ok.error().code, ok.error().message);
   return -1;
 }
 
 spillway_code spillway_cache_poll(spillway_cache* cache, spillway_completion* completions,
                                   std::size_t max, std::int64_t timeout_ms, std::size_t* count) {
   return Guarded([&]() -> Status {
-    if (cache == nullptr || count == nullptr) return Bad("cache or count is NULL");
+    if (Status ok = CheckHandle(cache); !ok) return ok;
+    if (count == nullptr) return Bad("count is NULL");
     *count = 0;
     if (max == 0) return {};
     if (completions == nullptr) return Bad("completions is NULL");
