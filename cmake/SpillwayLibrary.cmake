@@ -51,9 +51,12 @@ if(NOT SPILLWAY_SANITIZE)  # Sanitizers are defined by the program that loads it
 endif()
 set_property(TARGET spillway PROPERTY LINK_DEPENDS "${version_script}")
 
-if(SPILLWAY_SELF_CONTAINED)  # For the Python package, which takes it into itself.
-  install(FILES $<TARGET_FILE:spillway> DESTINATION spillway/_lib RENAME libspillway.so.0
-          COMPONENT python)
+if(NOT SPILLWAY_SANITIZE AND NOT SPILLWAY_COVERAGE)
+  include(SpillwaySelfContained)
+endif()
+if(SPILLWAY_WHEEL)
+  install(FILES $<TARGET_FILE:spillway_self_contained> DESTINATION spillway/_lib
+          RENAME libspillway.so.0 COMPONENT python)
   return()
 endif()
 

@@ -1,24 +1,26 @@
-# The parts of the library under the names the tree links them by, with all they
-# are made of inside: headers only, or static libraries. So libspillway.so needs
-# nothing that a machine may lack.
+# libspillway.so with its parts inside, so that it needs nothing but glibc and
+# libstdc++: for the Python package, which takes it along. The objects are those
+# of the library; what they take from fmt, spdlog and toml++ is compiled once
+# from the headers (cmake/parts), xxHash and liburing come as static libraries.
 
-# As `make` does: a bare Debian 12 is given what it lacks, where that may be done.
-execute_process(COMMAND "${PROJECT_SOURCE_DIR}/tools/bootstrap.sh" run
-                RESULT_VARIABLE bootstrapped)
-if(NOT bootstrapped EQUAL 0)
-  message(FATAL_ERROR "packages to build with are missing; the lines above say which")
-endif()
-
-foreach(name IN ITEMS fmt::fmt spdlog::spdlog PkgConfig::tomlplusplus PkgConfig::xxhash
-                      PkgConfig::liburing)
-  add_library(${name} INTERFACE IMPORTED)
-endforeach()
-target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY=1)
-target_compile_definitions(spdlog::spdlog INTERFACE SPDLOG_FMT_EXTERNAL=1)
-target_link_libraries(spdlog::spdlog INTERFACE fmt::fmt)
-target_compile_definitions(PkgConfig::tomlplusplus INTERFACE TOML_HEADER_ONLY=1)
 foreach(name IN ITEMS xxhash uring)
   find_library(spillway_${name}_archive NAMES lib${name}.a REQUIRED)
 endforeach()
-target_link_libraries(PkgConfig::xxhash INTERFACE "${spillway_xxhash_archive}")
-target_link_libraries(PkgConfig::liburing INTERFACE "${spillway_uring_archive}")
+file(GLOB part_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/parts/*.cc")
+add_library(spillway_inside OBJECT EXCLUDE_FROM_ALL ${part_sources})
+target_compile_options(spillway_inside PRIVATE -w)  # Others' code.
+
+add_library(spillway_self_contained SHARED EXCLUDE_FROM_ALL ${objects}
+            $<TARGET_OBJECTS:spillway_inside>)
+set_target_properties(spillway_self_contained PROPERTIES
+  OUTPUT_NAME spillway
+  LINKER_LANGUAGE CXX
+  LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/python/spillway/_lib"
+  VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR}
+  LINK_DEPENDS "${version_script}")
+target_link_libraries(spillway_self_contained PRIVATE
+  $<BUILD_INTERFACE:spillway_flags> "${spillway_xxhash_archive}" "${spillway_uring_archive}"
+  Threads::Threads ${CMAKE_DL_LIBS})
+target_link_options(spillway_self_contained PRIVATE
+  "-Wl,--version-script=${version_script}" -Wl,--as-needed -Wl,--no-undefined -Wl,-s)

@@ -1,0 +1,4 @@
+// What a compiled toml++ holds, from its headers.
+#define TOML_HEADER_ONLY 0
+#define TOML_IMPLEMENTATION
+#include <toml++/toml.h>

@@ -1,0 +1,289 @@
+"""AsyncCache: the same cache for asyncio.
+
+No thread per call: what is in memory is answered at once, all else is submitted, and an eventfd
+in the loop says when it has ended. A cancelled call leaves nothing behind: its batch ends, and
+its lease is released.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+from ctypes import byref, c_size_t
+from datetime import timedelta
+from typing import Any, Callable, Iterable
+
+from . import _native as native
+from ._cache import Cache, fill_get, fill_put, place_code, put_options, wait_code
+from ._lease import Lease
+from ._values import hint_code, key_bytes, sink_of, token_count, value_of
+from .errors import Closed, NotResident, Refused, SpillwayError
+
+lib = native.lib
+_BATCH = 64  # Completions taken before the loop gets its turn again.
+
+
+class _Flight:
+    """One submitted operation, and all it points to, until it has been polled."""
+
+    __slots__ = ("operation", "keep", "future", "land")
+
+    def __init__(self, operation: native.Operation, keep: Any, future: asyncio.Future[Any],
+                 land: Callable[[native.Operation], Any]):
+        self.operation = operation
+        self.keep = keep
+        self.future = future
+        self.land = land
+
+    def end(self) -> None:
+        operation, future = self.operation, self.future
+        if future.done():  # Cancelled, or its loop is gone.
+            if operation.lease.handle:
+                lib.spillway_lease_release(byref(operation.lease))
+            return
+        try:
+            result = self.land(operation)
+        except SpillwayError as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+
+def _land_lease(operation: native.Operation) -> Lease | None:
+    native.check_operation(operation)
+    if not operation.lease.handle:
+        return None
+    return Lease(native.LeaseStruct.from_buffer_copy(operation.lease))
+
+
+def _land_into(operation: native.Operation) -> int | None:
+    native.check_operation(operation)
+    return operation.bytes if operation.found else None
+
+
+def _land_found(operation: native.Operation) -> bool:
+    native.check_operation(operation)
+    return bool(operation.found)
+
+
+class AsyncCache:
+    """``await cache.set(key, value, tokens=n)``, ``await cache.get(key)``; keywords as ``Cache``.
+
+    Belongs to one running loop at a time. ``async with`` closes it; ``sync`` is the ``Cache``
+    underneath, for calls that need no waiting.
+    """
+
+    def __init__(self, **settings: Any):
+        self.sync = Cache(**settings)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._fd = -1
+        self._flights: dict[int, _Flight] = {}
+        self._tag = 0
+        self._completions = (native.Completion * _BATCH)()
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Senses pressure from here on (``Cache`` does from the start)."""
+        self.sync.start()
+
+    async def stop(self) -> None:
+        """Ends that; entries stay."""
+        await asyncio.get_running_loop().run_in_executor(None, self.sync.stop)
+
+    async def close(self) -> None:
+        """Waits for what is under way, then closes."""
+        flying = [flight.future for flight in self._flights.values() if not flight.future.done()]
+        if flying:
+            await asyncio.wait(flying, timeout=60)
+        self._leave_loop()
+        await asyncio.get_running_loop().run_in_executor(None, self._close)
+
+    def _close(self) -> None:
+        try:
+            self.sync.close()
+        finally:
+            # The library has ended them all; nobody will poll these any more.
+            for flight in self._flights.values():
+                if flight.operation.lease.handle:
+                    lib.spillway_lease_release(byref(flight.operation.lease))
+            self._flights.clear()
+
+    async def __aenter__(self) -> AsyncCache:
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return repr(self.sync).replace("Cache", "AsyncCache", 1)
+
+    # --- the loop ---
+
+    def _join_loop(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.get_running_loop()
+        if loop is self._loop:
+            return loop
+        if self._loop is not None and not self._loop.is_closed() and self._flights:
+            raise Closed("the cache is in use by another event loop; open one for each")
+        self._leave_loop()
+        with self.sync._use as cache:
+            self._fd = lib.spillway_cache_fd(cache)
+        loop.add_reader(self._fd, self._ready)
+        self._loop = loop
+        return loop
+
+    def _leave_loop(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._fd)
+        self._loop = None
+
+    def _ready(self) -> None:
+        count = c_size_t()
+        try:
+            with self.sync._use as cache:
+                native.check(lib.spillway_cache_poll(cache, self._completions, _BATCH, 0,
+                                                     byref(count)))
+        except Closed:
+            return self._leave_loop()
+        for at in range(count.value):
+            self._flights.pop(self._completions[at].tag).end()
+
+    def _submit(self, operation: native.Operation, keep: Any,
+                land: Callable[[native.Operation], Any]) -> asyncio.Future[Any]:
+        loop = self._join_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._tag += 1
+        tag = self._tag
+        self._flights[tag] = _Flight(operation, keep, future, land)
+        try:
+            with self.sync._use as cache:
+                native.check(lib.spillway_cache_submit_away(cache, byref(operation), 1, -1, tag))
+        except SpillwayError:
+            del self._flights[tag]
+            raise
+        return future
+
+    # --- one key ---
+
+    async def set(self, key: str | bytes, value: Any, tokens: int | None = None, *,
+                  token_count: int | None = None, agent: str | None = None,
+                  parent: str | bytes | None = None, meta: bytes | None = None,
+                  ttl: float | timedelta | None = None, hint: str | None = None,
+                  eta: float | timedelta | None = None, strict: bool = False) -> bool:
+        """As ``Cache.set``. The value must stay as it is until this returns."""
+        name, source = key_bytes(key), value_of(value)
+        options = put_options(_tokens(tokens, token_count), agent, parent, meta, ttl, hint, eta)
+        operation = native.Operation()
+        fill_put(operation, name, source, options, None)
+
+        def land(done: native.Operation) -> bool:
+            try:
+                native.check_operation(done)
+            except Refused:
+                if strict:
+                    raise
+                return False
+            return True
+
+        return await self._submit(operation, (name, source, options), land)
+
+    async def get(self, key: str | bytes, *, into: Any = None,
+                  wait: float | timedelta | None = None, hint: str | None = None) -> Any:
+        """As ``Cache.get``: a read-only memoryview that keeps its lease, or None."""
+        if into is not None:
+            name, sink = key_bytes(key), sink_of(into)
+            operation = native.Operation()
+            fill_get(operation, name, sink, wait_code(wait), native.HOST, hint_code(hint), None)
+            return await self._submit(operation, (name, sink), _land_into)
+        lease = await self.lease(key, wait=wait, hint=hint)
+        return None if lease is None else lease.view
+
+    async def lease(self, key: str | bytes, *, where: str = "host",
+                    wait: float | timedelta | None = None, hint: str | None = None
+                    ) -> Lease | None:
+        """As ``Cache.lease``."""
+        try:
+            return self.sync.lease(key, where=where, wait=0, hint=hint)
+        except NotResident:
+            if wait == 0:
+                raise
+        name = key_bytes(key)
+        operation = native.Operation()
+        fill_get(operation, name, None, wait_code(wait), place_code(where), hint_code(hint), None)
+        return await self._submit(operation, name, _land_lease)
+
+    async def delete(self, key: str | bytes) -> bool:
+        """Removes it; False: it was not there."""
+        name = key_bytes(key)
+        operation = native.Operation(size=ctypes.sizeof(native.Operation), kind=native.ERASE,
+                                     key=native.view(name))
+        return await self._submit(operation, name, _land_found)
+
+    async def touch(self, key: str | bytes, **what_is_known: Any) -> bool:
+        """As ``Cache.touch``."""
+        return self.sync.touch(key, **what_is_known)
+
+    async def contains(self, key: str | bytes) -> bool:
+        """Whether it is there. Counts as no use."""
+        return self.sync.contains(key)
+
+    async def clear(self) -> None:
+        """Empties all tiers."""
+        await asyncio.get_running_loop().run_in_executor(None, self.sync.clear)
+
+    # --- many keys ---
+
+    async def get_many(self, keys: Iterable[str | bytes]) -> list[Lease | None]:
+        """Leases on all of them; None where one is missing."""
+        return list(await asyncio.gather(*(self.lease(key) for key in keys)))
+
+    async def match(self, keys: Iterable[str | bytes]) -> int:
+        """The longest leading run of a chain of prefixes."""
+        return self.sync.match(keys)
+
+    async def prefetch(self, keys: Iterable[str | bytes]) -> int:
+        """Begins to bring these up; how many are there or on their way."""
+        return self.sync.prefetch(keys)
+
+    # --- answers, as Cache gives them ---
+
+    @property
+    def size(self) -> int:
+        """Live entries."""
+        return self.sync.size
+
+    @property
+    def total_tokens(self) -> int:
+        """Over all live entries."""
+        return self.sync.total_tokens
+
+    @property
+    def mode(self) -> Any:
+        """The level, or WORKFLOW_AWARE."""
+        return self.sync.mode
+
+    @property
+    def is_blocked(self) -> bool:
+        """Would a set be refused for pressure now?"""
+        return self.sync.is_blocked
+
+    @property
+    def step_graph(self) -> Any:
+        """As ``Cache.step_graph``."""
+        return self.sync.step_graph
+
+    @step_graph.setter
+    def step_graph(self, graph: Any) -> None:
+        self.sync.step_graph = graph
+
+    def stats(self) -> dict[str, Any]:
+        """All counters."""
+        return self.sync.stats()
+
+    def explain(self, key: str | bytes) -> str:
+        """Where it is, why it left, what would bring it back."""
+        return self.sync.explain(key)
+
+
+_tokens = token_count

@@ -1,0 +1,106 @@
+"""Nests of bytes and tensors as one value and a description of it, without pickle.
+
+The description is JSON in an entry's meta blob; leaves lie one after another in the value, each
+on a multiple of 64 bytes, so that tensors can be read in place. Scalars stand in the description.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Callable
+
+ALIGN = 64
+DEPTH_MAX = 64
+_SCALARS = (type(None), bool, int, float, str)
+
+
+class NotANest(Exception):
+    """Something in it can't travel."""
+
+
+class Leaf:
+    """A tensor or bytes of a nest: where it will lie, and how it is described."""
+
+    __slots__ = ("value", "facts", "bytes", "offset")
+
+    def __init__(self, value: Any, facts: dict[str, Any], size: int):
+        self.value, self.facts, self.bytes, self.offset = value, facts, size, 0
+
+
+def _key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise NotANest(f"a dict key is {key!r}, a {type(key).__name__}: text is needed")
+    return key
+
+
+def describe(nest: Any, leaf_of: Callable[[Any], Leaf | None]) -> tuple[Any, list[Leaf], int]:
+    """The description, the leaves in order, and the bytes they take together."""
+    leaves: list[Leaf] = []
+    at = 0
+
+    def walk(node: Any, depth: int) -> Any:
+        nonlocal at
+        if depth > DEPTH_MAX:
+            raise NotANest(f"it is nested more than {DEPTH_MAX} deep")
+        leaf = leaf_of(node)
+        if leaf is not None:
+            at = -(-at // ALIGN) * ALIGN
+            leaf.offset = at
+            at += leaf.bytes
+            leaves.append(leaf)
+            return {"o": leaf.offset, "n": leaf.bytes, **leaf.facts}
+        if isinstance(node, float) and not math.isfinite(node):
+            return {"f": repr(node)}
+        if type(node) in _SCALARS:
+            return {"s": node}
+        if type(node) in (list, tuple):
+            return {"l" if type(node) is list else "t": [walk(item, depth + 1) for item in node]}
+        if type(node) is dict:
+            return {"d": [[_key(key), walk(item, depth + 1)] for key, item in node.items()]}
+        raise NotANest(f"a {type(node).__name__} in it is neither bytes, a tensor, a number, a "
+                       "text, a list, a tuple nor a dict")
+
+    return walk(nest, 0), leaves, at
+
+
+def restore(description: Any, leaf_of: Callable[[dict[str, Any]], Any]) -> Any:
+    """The nest; ``leaf_of`` makes a leaf of its description."""
+    if "o" in description:
+        return leaf_of(description)
+    if "s" in description:
+        return description["s"]
+    if "f" in description:
+        return float(description["f"])
+    if "l" in description:
+        return [restore(item, leaf_of) for item in description["l"]]
+    if "t" in description:
+        return tuple(restore(item, leaf_of) for item in description["t"])
+    return {key: restore(item, leaf_of) for key, item in description["d"]}
+
+
+def pack_meta(description: Any) -> bytes:
+    """As it stands in the meta blob."""
+    return b"nest1" + json.dumps(description, separators=(",", ":")).encode()
+
+
+def unpack_meta(meta: bytes) -> Any | None:
+    """None: that is no nest."""
+    return json.loads(meta[5:]) if meta.startswith(b"nest1") else None
+
+
+def bytes_leaf(node: Any) -> Leaf | None:
+    """bytes, bytearray and memoryview, which come back as bytes and bytearray."""
+    if isinstance(node, bytes):
+        return Leaf(node, {"k": "bytes"}, len(node))
+    if isinstance(node, bytearray):
+        return Leaf(node, {"k": "bytearray"}, len(node))
+    if isinstance(node, memoryview):
+        return Leaf(node, {"k": "bytes"}, node.nbytes)
+    return None
+
+
+def bytes_of(view: memoryview, facts: dict[str, Any]) -> bytes | bytearray:
+    """The way back."""
+    part = view[facts["o"]:facts["o"] + facts["n"]]
+    return bytearray(part) if facts["k"] == "bytearray" else bytes(part)

@@ -1,0 +1,192 @@
+// OOM rescue: torch's CUDA allocator asks us for memory before it gives up.
+//
+// Three hooks, all inside the allocator:
+//   - A FreeMemoryCallback. torch runs it when it has no cached block that fits,
+//     before it asks the driver. It is not told how much is wanted.
+//   - The allocator's own entry for `allocate`, so that the callback knows: ours
+//     notes the size for this thread and calls torch's. Where that entry can't be
+//     had, the callback keeps a reserve free, and learns from
+//   - an out-of-memory observer, which is told the size after a failure, and
+//     makes that much room for whoever tries again.
+// With ample memory a call costs one thread-local store, and a callback one
+// question to the driver (some 7 us) in front of a cudaMalloc that costs far
+// more. torch holds its allocator's lock while the callback runs: nothing here
+// allocates by torch, takes the interpreter's lock or waits for who might.
+//
+// Compiled at first use against the torch that is installed; loaded by ctypes.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <shared_mutex>
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <cuda_runtime_api.h>
+
+namespace {
+
+using Reclaim = std::int32_t (*)(void* cache, std::uint64_t bytes, std::int64_t within_ms,
+                                 std::uint64_t* freed, char** why_not_more);
+using Allocate = c10::DataPtr (*)(c10::Allocator* self, std::size_t bytes);
+
+struct Rescue {
+  std::shared_mutex mutex;  // Held alone while the cache comes or goes.
+  void* cache = nullptr;    // Guarded by mutex, as all down to the counters.
+  Reclaim reclaim = nullptr;
+  int device = 0;
+  std::uint64_t reserve = 0;
+  std::int64_t within_ms = 0;
+  std::atomic<bool> on{false};
+  std::atomic<std::uint64_t> asked{0};    // Callbacks.
+  std::atomic<std::uint64_t> rescues{0};  // Of them, those that reclaimed.
+  std::atomic<std::uint64_t> freed{0};
+  std::atomic<std::uint64_t> failures{0};     // Out of memory all the same.
+  std::atomic<std::uint64_t> last_failed{0};  // How much was wanted then.
+};
+
+Rescue& TheRescue() {
+  static Rescue* const rescue = new Rescue;  // torch may allocate until the very end.
+  return *rescue;
+}
+
+thread_local std::size_t wanted = 0;
+Allocate torch_allocate = nullptr;
+
+// torch takes whole segments from the driver: 2 MiB for small blocks, 20 MiB for
+// middling ones, else multiples of 2 MiB. Some room is left for fragments.
+std::uint64_t SegmentFor(std::uint64_t bytes) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  if (bytes <= kMiB) return 2 * kMiB;
+  if (bytes < 10 * kMiB) return 20 * kMiB;
+  return (bytes + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB);
+}
+constexpr std::uint64_t kSlack = 64 << 20;
+
+std::uint64_t MakeRoom(Rescue& rescue, std::uint64_t need) {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess || free >= need) return 0;
+  const std::shared_lock lock(rescue.mutex);
+  if (rescue.cache == nullptr) return 0;
+  std::uint64_t freed = 0;
+  rescue.reclaim(rescue.cache, need - free, rescue.within_ms, &freed, nullptr);
+  rescue.rescues.fetch_add(1, std::memory_order_relaxed);
+  rescue.freed.fetch_add(freed, std::memory_order_relaxed);
+  return freed;
+}
+
+class SpillwayCallback final : public c10::FreeMemoryCallback {
+ public:
+  bool Execute() override {
+    Rescue& rescue = TheRescue();
+    if (!rescue.on.load(std::memory_order_acquire)) return false;
+    rescue.asked.fetch_add(1, std::memory_order_relaxed);
+    if (c10::cuda::current_device() != rescue.device) return false;
+    const std::uint64_t need = wanted != 0 ? SegmentFor(wanted) + kSlack : rescue.reserve;
+    return MakeRoom(rescue, need) > 0;
+  }
+};
+
+c10::DataPtr NotingAllocate(c10::Allocator* self, std::size_t bytes) {
+  struct Noted {
+    explicit Noted(std::size_t size) : before(wanted) { wanted = size; }
+    ~Noted() { wanted = before; }
+    const std::size_t before;
+  } noted(bytes);
+  return torch_allocate(self, bytes);
+}
+
+void Observe(std::int64_t device, std::size_t bytes, std::size_t, std::size_t) {
+  Rescue& rescue = TheRescue();
+  if (!rescue.on.load(std::memory_order_acquire) || device != rescue.device) return;
+  rescue.failures.fetch_add(1, std::memory_order_relaxed);
+  rescue.last_failed.store(bytes, std::memory_order_relaxed);
+  MakeRoom(rescue, SegmentFor(bytes) + kSlack);
+}
+
+// Where `allocate` stands in the allocator's table of virtual functions; null
+// where the C++ ABI does not say so in a way we know.
+void** EntryOfAllocate(c10::Allocator* allocator) {
+#if defined(__x86_64__) && defined(__GNUC__)
+  c10::DataPtr (c10::Allocator::*function)(std::size_t) = &c10::Allocator::allocate;
+  struct {
+    std::uintptr_t offset_and_one;
+    std::ptrdiff_t adjust;
+  } raw;
+  static_assert(sizeof raw == sizeof function);
+  std::memcpy(&raw, &function, sizeof raw);
+  if (raw.offset_and_one % 2 == 0 || raw.adjust != 0) return nullptr;
+  char* table = *reinterpret_cast<char**>(allocator);
+  return reinterpret_cast<void**>(table + raw.offset_and_one - 1);
+#else
+  (void)allocator;
+  return nullptr;
+#endif
+}
+
+bool HookAllocate() {
+  if (torch_allocate != nullptr) return true;
+  void** entry = EntryOfAllocate(c10::cuda::CUDACachingAllocator::get());
+  if (entry == nullptr) return false;
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(entry);
+  void* start = reinterpret_cast<void*>(address / page * page);
+  const std::size_t length = address + sizeof(void*) - address / page * page;
+  if (mprotect(start, length, PROT_READ | PROT_WRITE) != 0) return false;
+  std::memcpy(&torch_allocate, entry, sizeof torch_allocate);
+  std::atomic_ref<void*>(*entry).store(reinterpret_cast<void*>(&NotingAllocate),
+                                       std::memory_order_release);
+  mprotect(start, length, PROT_READ);  // As the loader had left it.
+  return true;
+}
+
+}  // namespace
+
+namespace c10 {
+REGISTER_FREE_MEMORY_CALLBACK("spillway", SpillwayCallback)
+}  // namespace c10
+
+extern "C" {
+
+// 2: the callback knows sizes; 1: it keeps `reserve` free; 0: neither.
+__attribute__((visibility("default"))) int spillway_rescue_install(
+    void* cache, void* reclaim, int device, std::uint64_t reserve, std::int64_t within_ms,
+    int note_sizes) {
+  Rescue& rescue = TheRescue();
+  static std::once_flag once;
+  std::call_once(once, [] { c10::cuda::CUDACachingAllocator::attachOutOfMemoryObserver(Observe); });
+  const bool sized = note_sizes != 0 && HookAllocate();
+  const std::unique_lock lock(rescue.mutex);
+  rescue.cache = cache;
+  rescue.reclaim = reinterpret_cast<Reclaim>(reclaim);
+  rescue.device = device;
+  rescue.reserve = reserve;
+  rescue.within_ms = within_ms;
+  rescue.on.store(true, std::memory_order_release);
+  return sized ? 2 : 1;
+}
+
+// When it returns nobody is in the cache any more on our account.
+__attribute__((visibility("default"))) void spillway_rescue_remove() {
+  Rescue& rescue = TheRescue();
+  rescue.on.store(false, std::memory_order_release);
+  const std::unique_lock lock(rescue.mutex);
+  rescue.cache = nullptr;
+}
+
+// asked, rescues, freed, failures, last_failed
+__attribute__((visibility("default"))) void spillway_rescue_read(std::uint64_t* counters) {
+  const Rescue& rescue = TheRescue();
+  counters[0] = rescue.asked.load();
+  counters[1] = rescue.rescues.load();
+  counters[2] = rescue.freed.load();
+  counters[3] = rescue.failures.load();
+  counters[4] = rescue.last_failed.load();
+}
+
+}  // extern "C"

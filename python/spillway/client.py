@@ -1,0 +1,456 @@
+"""Client: the methods of Cache, for a running spillwayd.
+
+Speaks the Redis protocol over TCP or a Unix socket; needs nothing but the standard library. Values
+are copied over the socket, so ``get`` gives a buffer of your own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Iterable, Iterator
+from urllib.parse import urlsplit
+
+from ._cache import Mode, Reclaimed
+from ._values import hint_code, key_bytes, key_name, milliseconds, token_count
+from .errors import Blocked, Closed, InvalidArgument, SpillwayError, Unavailable, ValueTypeError
+
+_PIECE = 64 << 20  # A value larger than this goes in pieces.
+_LINE_MAX = 1 << 20
+_DEPTH_MAX = 16
+
+
+class _Wire:
+    """One connection: sends a command, reads its reply. RESP3, with timeouts."""
+
+    def __init__(self, sock: socket.socket):
+        self.sock = sock
+        self.buffer = b""
+
+    def send(self, parts: list[Any]) -> None:
+        head = [f"*{len(parts)}\r\n".encode()]
+        for part in parts:
+            size = part.nbytes if isinstance(part, memoryview) else len(part)
+            head.append(f"${size}\r\n".encode())
+            if size > 65536:  # Not copied into one message.
+                self.sock.sendall(b"".join(head))
+                self.sock.sendall(part)
+                head = [b"\r\n"]
+            else:
+                head += [bytes(part), b"\r\n"]
+        self.sock.sendall(b"".join(head))
+
+    def _line(self) -> bytes:
+        while b"\r\n" not in self.buffer:
+            if len(self.buffer) > _LINE_MAX:
+                raise Unavailable("the daemon's reply is no reply of spillwayd")
+            self.buffer += self._some()
+        line, self.buffer = self.buffer.split(b"\r\n", 1)
+        return line
+
+    def _some(self) -> bytes:
+        data = self.sock.recv(65536)
+        if not data:
+            raise Unavailable("the daemon closed the connection")
+        return data
+
+    def _blob(self, size: int) -> bytearray:
+        blob = bytearray(size)
+        have = min(size, len(self.buffer))
+        blob[:have] = self.buffer[:have]
+        self.buffer = self.buffer[have:]
+        view = memoryview(blob)
+        while have < size:
+            got = self.sock.recv_into(view[have:])
+            if not got:
+                raise Unavailable("the daemon closed the connection in the middle of a value")
+            have += got
+        while len(self.buffer) < 2:
+            self.buffer += self._some()
+        self.buffer = self.buffer[2:]
+        return blob
+
+    def reply(self, depth: int = 0) -> Any:
+        line = self._line()
+        kind, rest = line[:1], line[1:]
+        if kind == b"+":
+            return rest.decode("utf-8", "replace")
+        if kind == b"-":
+            return _refusal(rest.decode("utf-8", "replace"))
+        if kind == b":":
+            return int(rest)
+        if kind == b",":
+            return float(rest)
+        if kind == b"#":
+            return rest == b"t"
+        if kind == b"_":
+            return None
+        size = int(rest)
+        if kind == b"$" or kind == b"=":
+            if size < 0:
+                return None
+            blob = self._blob(size)
+            return blob[4:] if kind == b"=" else blob
+        if depth >= _DEPTH_MAX or kind not in (b"*", b"%", b"~", b">"):
+            raise Unavailable(f"the daemon's reply begins with {line[:40]!r}")
+        if size < 0:
+            return None
+        items = [self.reply(depth + 1) for _ in range(size * 2 if kind == b"%" else size)]
+        return dict(zip((_text(key) for key in items[::2]), items[1::2])) if kind == b"%" else items
+
+
+def _text(reply: Any) -> Any:
+    return bytes(reply).decode("utf-8", "replace") if isinstance(reply, bytearray) else reply
+
+
+def _refusal(words: str) -> SpillwayError:
+    if words.startswith("OOM"):
+        return Blocked(f"the daemon takes nothing now: {words}")
+    if words.startswith(("NOAUTH", "WRONGPASS", "NOPERM")):
+        return Unavailable(words)
+    return InvalidArgument(words.removeprefix("ERR "))
+
+
+class Client:
+    """A running spillwayd: ``Client("redis://127.0.0.1:7379")`` or ``Client(socket=PATH)``.
+
+    The methods are those of ``Cache``. Safe from any thread, one command at a time; a connection
+    that broke is made anew by the next call. A child of a fork makes its own.
+    """
+
+    def __init__(self, url: str | None = None, *, host: str = "127.0.0.1", port: int = 7379,
+                 socket: str | os.PathLike[str] | None = None, password: str | None = None,
+                 timeout: float = 30.0):
+        if url is not None:
+            host, port, socket, password = self._read_url(url, password)
+        self._address = os.fspath(socket) if socket is not None else (host, port)
+        self._password, self._timeout = password, timeout
+        self._lock = threading.Lock()
+        self._wire: _Wire | None = None
+        self._pid = os.getpid()
+        self._closed = False
+        self._call("PING")
+
+    @staticmethod
+    def _read_url(url: str, password: str | None) -> tuple[Any, ...]:
+        parts = urlsplit(url)
+        if parts.scheme == "unix":
+            return "", 0, parts.path, parts.password or password
+        if parts.scheme not in ("redis", "spillway"):
+            raise InvalidArgument(f"{url!r}: redis://HOST:PORT or unix:///PATH is right here")
+        return parts.hostname or "127.0.0.1", parts.port or 7379, None, parts.password or password
+
+    def _connect(self) -> _Wire:
+        family = socket.AF_UNIX if isinstance(self._address, str) else None
+        try:
+            if family is not None:
+                sock = socket.socket(family, socket.SOCK_STREAM)
+                sock.settimeout(self._timeout)
+                sock.connect(self._address)
+            else:
+                sock = socket.create_connection(self._address, self._timeout)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            raise Unavailable(f"no spillwayd answers at {self._address}: {error}") from None
+        wire = _Wire(sock)
+        hello = [b"HELLO", b"3"]
+        if self._password is not None:
+            hello += [b"AUTH", b"default", self._password.encode()]
+        wire.send(hello)
+        answer = wire.reply()
+        if isinstance(answer, Exception):
+            sock.close()
+            raise Unavailable(f"{self._address}: {answer}")
+        return wire
+
+    def _call(self, *parts: Any) -> Any:
+        return self._calls([parts])[0]
+
+    def _calls(self, commands: list[Iterable[Any]]) -> list[Any]:
+        """One after another on one connection, sent together; the first error is raised."""
+        if self._pid != os.getpid():  # The parent's connection is the parent's.
+            self._lock, self._wire, self._pid = threading.Lock(), None, os.getpid()
+        with self._lock:
+            if self._closed:
+                raise Closed("the client is closed")
+            wire = self._wire or self._connect()
+            self._wire = None  # Unless all of it goes well.
+            try:
+                for command in commands:
+                    wire.send([part.encode() if isinstance(part, str) else part
+                               for part in command])
+                replies = [wire.reply() for _ in commands]
+            except OSError as error:
+                wire.sock.close()
+                late = isinstance(error, TimeoutError)
+                raise Unavailable(f"{self._address}: "
+                                  f"{'no answer in time' if late else error}") from None
+            except BaseException:
+                wire.sock.close()
+                raise
+            self._wire = wire
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
+        return replies
+
+    def close(self) -> None:
+        """Ends the connection; the daemon keeps what it has. May be repeated."""
+        self._closed = True
+        wire, self._wire = self._wire, None
+        if wire is not None and self._pid == os.getpid():
+            wire.sock.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    # --- one key ---
+
+    def set(self, key: str | bytes, value: Any, tokens: int | None = None, *,
+            token_count: int | None = None, agent: str | None = None,
+            parent: str | bytes | None = None, meta: bytes | None = None,
+            ttl: float | timedelta | None = None, hint: str | None = None,
+            strict: bool = False) -> bool:
+        """Stores a buffer. False: the daemon does not take it now (``strict``: ``Blocked``)."""
+        options: list[Any] = ["TOKENS", str(_tokens(tokens, token_count))]
+        if agent is not None:
+            options += ["AGENT", key_bytes(agent, "agent")]
+        if parent is not None:
+            options += ["PARENT", key_bytes(parent, "parent")]
+        if meta is not None:
+            options += ["META", meta]
+        if ttl is not None:
+            options += ["TTL", f"{milliseconds(ttl, 'ttl')}ms"]
+        if hint_code(hint):
+            options += ["HINT", hint]
+        try:
+            self._put(key_bytes(key), _host_bytes(value), options)
+        except Blocked:
+            if strict:
+                raise
+            return False
+        return True
+
+    def _put(self, key: bytes, value: memoryview, options: list[Any]) -> None:
+        if value.nbytes <= _PIECE:
+            self._call("SPILL.SET", key, value, *options)
+            return
+        pieces: list[Iterable[Any]] = [("SPILL.BEGIN", key, str(value.nbytes), *options)]
+        pieces += [("SPILL.APPEND", value[at:at + _PIECE])
+                   for at in range(0, value.nbytes, _PIECE)]
+        self._calls([*pieces, ("SPILL.COMMIT",)])
+
+    def get(self, key: str | bytes, *, into: Any = None) -> Any:
+        """The value as a memoryview of a copy, or None. ``into``: copied there, its size given."""
+        reply = self._call("SPILL.GET", key_bytes(key))
+        if reply is None:
+            return None
+        value = memoryview(reply["value"])
+        if into is None:
+            return value
+        target = memoryview(into).cast("B")
+        if target.nbytes < value.nbytes:
+            raise InvalidArgument(f"into has {target.nbytes} bytes, the value {value.nbytes}")
+        target[:value.nbytes] = value
+        return value.nbytes
+
+    def facts(self, key: str | bytes) -> dict[str, Any] | None:
+        """tokens, generation, agent, meta and bytes of an entry, without its value; or None."""
+        reply = self._call("SPILL.GET", key_bytes(key), "RANGE", "0", "0")
+        if reply is None:
+            return None
+        return {"tokens": reply["tokens"], "generation": reply["generation"],
+                "agent": _text(reply["agent"]), "meta": bytes(reply["meta"]),
+                "bytes": reply["bytes"]}
+
+    def delete(self, key: str | bytes) -> bool:
+        """Removes it; False: it was not there."""
+        return self._call("DEL", key_bytes(key)) == 1
+
+    def contains(self, key: str | bytes) -> bool:
+        """Whether it is there."""
+        return self._call("EXISTS", key_bytes(key)) == 1
+
+    def touch(self, key: str | bytes, *, hint: str | None = None, run: str | None = None,
+              step: str | None = None) -> bool:
+        """Counts as a use; with what is known of the future, and of a step that has started."""
+        if step is not None:
+            self.step_graph.start(run or "", step)
+        return self._call("SPILL.TOUCH", key_bytes(key),
+                          *(["HINT", hint] if hint_code(hint) else [])) == 1
+
+    def clear(self) -> None:
+        """Empties the daemon's database."""
+        self._call("FLUSHDB")
+
+    # --- many keys ---
+
+    def get_many(self, keys: Iterable[str | bytes]) -> list[memoryview | None]:
+        """Values; None where one is missing."""
+        names = [key_bytes(key) for key in keys]
+        replies = self._call("MGET", *names) if names else []
+        return [None if reply is None else memoryview(reply) for reply in replies]
+
+    def contains_many(self, keys: Iterable[str | bytes]) -> list[bool]:
+        """Which of them are there."""
+        return [reply == 1 for reply in self._calls([("EXISTS", key_bytes(key)) for key in keys])]
+
+    def match(self, keys: Iterable[str | bytes]) -> int:
+        """The longest leading run of a chain of prefixes."""
+        names = [key_bytes(key) for key in keys]
+        return self._call("SPILL.MATCH", *names) if names else 0
+
+    def prefetch(self, keys: Iterable[str | bytes]) -> int:
+        """Begins to bring these up; how many are there or on their way."""
+        names = [key_bytes(key) for key in keys]
+        return self._call("SPILL.PREFETCH", *names) if names else 0
+
+    # --- dict-like ---
+
+    def __getitem__(self, key: str | bytes) -> memoryview:
+        found = self.get(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __setitem__(self, key: str | bytes, value: Any) -> None:
+        self.set(key, value, strict=True)
+
+    def __delitem__(self, key: str | bytes) -> None:
+        if not self.delete(key):
+            raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        return self.contains(key)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return self._call("DBSIZE")
+
+    def __bool__(self) -> bool:
+        return True
+
+    # --- answers ---
+
+    def reclaim(self, bytes: int, within: float = 0.0) -> Reclaimed:
+        """Gives memory back at once, destroying nothing that has no other copy."""
+        reply = self._call("SPILL.RECLAIM", str(bytes))
+        return Reclaimed(reply["freed"], _text(reply["why_not_more"]))
+
+    def stats(self) -> dict[str, Any]:
+        """All counters of the daemon's cache."""
+        return json.loads(bytes(self._call("SPILL.STATS", "JSON")))
+
+    def explain(self, key: str | bytes) -> str:
+        """Where it is, why it left, what would bring it back."""
+        return _text(self._call("SPILL.EXPLAIN", key_bytes(key)))
+
+    def _mode(self) -> dict[str, Any]:
+        return {name: _text(value) for name, value in self._call("SPILL.MODE").items()}
+
+    @property
+    def size(self) -> int:
+        """Live entries of the daemon's cache, all databases."""
+        return self.stats()["entries"]
+
+    @property
+    def total_tokens(self) -> int:
+        """Over all live entries."""
+        return self.stats()["tokens"]
+
+    @property
+    def mode(self) -> Mode:
+        """The level, or WORKFLOW_AWARE."""
+        return Mode(self._mode()["mode"])
+
+    @property
+    def level(self) -> Mode:
+        """What pressure alone says."""
+        return Mode(self._mode()["level"])
+
+    @property
+    def pressure(self) -> float | None:
+        """0 to 1; None: unknown."""
+        return self._mode()["pressure"]
+
+    @property
+    def is_blocked(self) -> bool:
+        """Would a set be refused for pressure now?"""
+        return bool(self._mode()["blocked"])
+
+    @property
+    def step_graph(self) -> RemoteGraph:
+        """The daemon's step graph."""
+        return RemoteGraph(self)
+
+
+class RemoteGraph:
+    """The daemon's step graph: runs are loaded whole, then told what happens."""
+
+    def __init__(self, client: Client):
+        self._client = client
+
+    def _tell(self, *words: str) -> Any:
+        return self._client._call("SPILL.GRAPH", *words)
+
+    def load(self, document: dict[str, Any] | str) -> str:
+        """A whole run from a document; its name."""
+        text = document if isinstance(document, str) else json.dumps(document)
+        return _text(self._tell("LOAD", text))
+
+    def start(self, run: str, step: str) -> None:
+        """The step runs."""
+        self._tell("START", run, step)
+
+    def finish(self, run: str, step: str, taken: list[str] | None = None) -> None:
+        """It is done; of exclusive edges those to ``taken`` are."""
+        self._tell("FINISH", run, step, *(["TAKEN", *taken] if taken is not None else []))
+
+    def skip(self, run: str, step: str) -> None:
+        """Those after it go on without it."""
+        self._tell("SKIP", run, step)
+
+    def loop(self, run: str, source: str, target: str) -> None:
+        """The back edge is taken."""
+        self._tell("LOOP", run, source, target)
+
+    def end(self, run: str, how: str = "finished") -> None:
+        """The run is over."""
+        self._tell("END", run)
+
+    def steps(self, run: str) -> dict[str, int | None]:
+        """Completions before each step can start; None: never."""
+        return self._tell("STEPS", run)
+
+    def eviction_order(self) -> list[str | bytes]:
+        """Keys by how gladly the graph would let them go."""
+        return [key_name(bytes(key)) for key in self._tell("ORDER")]
+
+    @contextmanager
+    def step(self, run: str, step: str) -> Iterator[None]:
+        """Started on the way in, finished on the way out."""
+        self.start(run, step)
+        yield
+        self.finish(run, step)
+
+
+def _host_bytes(value: Any) -> memoryview:
+    if isinstance(value, str):
+        raise ValueTypeError("a str is no bytes: value.encode() is right here")
+    try:
+        buffer = memoryview(value)
+    except TypeError:
+        raise ValueTypeError(
+            f"a {type(value).__name__} is no buffer: what goes over a socket is bytes, a "
+            "bytearray, a NumPy array ...") from None
+    return memoryview(buffer.tobytes()) if not buffer.c_contiguous else buffer.cast("B") \
+        if buffer.nbytes else memoryview(b"")
+
+
+_tokens = token_count
