@@ -1,0 +1,450 @@
+"""Hugging Face transformers (v5): KV caches saved, found by prefix, and restored bit by bit.
+
+>>> import spillway.transformers as st
+>>> st.attach(model, cache)            # generate() now restores what it knows, and saves
+>>> st.save(kv, "agent:7", cache, model, ids)      # or by hand
+>>> kv, tokens = st.load("agent:7", model, cache)
+
+``DynamicCache`` is known, with full and sliding-window layers. What can't be restored exactly
+(quantized, static, linear or recurrent layers ...) is refused, and the reason said.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import weakref
+from typing import Any, NamedTuple
+
+from ._cache import Cache
+from ._values import key_bytes, key_name
+from .errors import CannotRestore, InvalidArgument, NotInstalled
+
+try:
+    import torch
+    import transformers
+    from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+except ImportError as missing:
+    raise NotInstalled("spillway.transformers needs torch and transformers 5, which can't be "
+                       f"imported ({missing}); pip install 'transformers>=5'") from None
+
+from . import _kv as kv
+
+__all__ = ["Attached", "Loaded", "attach", "longest_prefix", "load", "load_prefix", "save",
+           "save_prefix"]
+
+CHUNK = 256
+_default: dict[str, Cache] = {}
+
+
+class Loaded(NamedTuple):
+    """A restored cache, and how many tokens it holds."""
+
+    cache: Any
+    tokens: int
+
+
+# --- what can be restored ---
+
+
+def _space(model: Any) -> str:
+    """Which model's contexts these are: equal only if the weights are meant to be."""
+    config = model.config
+    facts = {name: value for name, value in sorted(config.to_dict().items())
+             if not name.startswith("_") and name not in ("transformers_version", "dtype",
+                                                          "torch_dtype", "use_cache")}
+    name = getattr(model, "spillway_name", None) or config._name_or_path or ""
+    return json.dumps([type(model).__name__, name, facts], sort_keys=True, default=str)
+
+
+def _check_layer(at: int, layer: Any) -> int:
+    """The window of a layer that can be restored: 0 is all tokens."""
+    kind = type(layer)
+    if kind is DynamicLayer:
+        return 0
+    if kind is DynamicSlidingWindowLayer:
+        if getattr(layer, "record_past", False):
+            raise CannotRestore(f"layer {at} records its past (assisted decoding); what a window "
+                                "will be cut to is not known yet")
+        return layer.sliding_window
+    raise CannotRestore(
+        f"layer {at} is a {kind.__name__}: only DynamicLayer and DynamicSlidingWindowLayer can be "
+        "restored exactly" + _WHY.get(kind.__name__, ""))
+
+
+_WHY = {
+    "StaticLayer": "; a static cache's tensors are marked by address",
+    "StaticSlidingWindowLayer": "; a static cache's tensors are marked by address",
+    "LinearAttentionLayer": "; it keeps a recurrent state, not tokens",
+}
+
+
+def _layout(cache: Any, chunk: int) -> tuple[kv.Layout, int]:
+    if not isinstance(cache, DynamicCache):
+        raise CannotRestore(f"a {type(cache).__name__} can't be saved: a DynamicCache can")
+    if getattr(cache, "offloading", False):
+        raise CannotRestore("DynamicCache(offloading=True) moves its layers itself; without it "
+                            "they can be saved")
+    shapes, lengths = [], set()
+    for at, layer in enumerate(cache.layers):
+        window = _check_layer(at, layer)
+        if not layer.is_initialized or layer.keys is None or layer.keys.numel() == 0:
+            raise CannotRestore(f"layer {at} is empty: run the model before its cache is saved")
+        keys, values = layer.keys, layer.values
+        if keys.dim() != 4 or keys.shape[:3] != values.shape[:3] or keys.dtype != values.dtype:
+            raise CannotRestore(f"layer {at} holds {tuple(keys.shape)} and {tuple(values.shape)}: "
+                                "[batch, head, token, dim] is known")
+        shapes.append(kv.LayerShape(window, keys.shape[0], keys.shape[1], keys.shape[3],
+                                    values.shape[3], str(keys.dtype).removeprefix("torch.")))
+        length = layer.get_seq_length()
+        lengths.add(length)
+        kept = min(length, window - 1) if window else length
+        if keys.shape[2] != kept:
+            raise CannotRestore(f"layer {at} holds {keys.shape[2]} tokens where {kept} are expected"
+                                " after a forward pass")
+    if len(lengths) != 1:
+        raise CannotRestore(f"layers disagree on their length: {sorted(lengths)}")
+    devices = {layer.keys.device for layer in cache.layers}
+    if len(devices) != 1:
+        raise CannotRestore(f"layers lie on {len(devices)} devices: one is known")
+    return kv.Layout(tuple(shapes), chunk), lengths.pop()
+
+
+def _tensors(cache: Any) -> list[tuple[Any, Any]]:
+    """Keys and values with tokens one after another; what is not so is made so."""
+    made = []
+    for layer in cache.layers:
+        pair = []
+        for tensor in (layer.keys, layer.values):
+            dense = tensor.stride(3) == 1 and tensor.stride(2) == tensor.shape[3]
+            pair.append(tensor.detach() if dense else tensor.detach().contiguous())
+        made.append((pair[0], pair[1]))
+    return made
+
+
+def _ids(ids: Any) -> torch.Tensor:
+    if isinstance(ids, (list, tuple)):
+        ids = torch.tensor(ids)
+    if not isinstance(ids, torch.Tensor) or ids.is_floating_point():
+        raise InvalidArgument("ids must be token ids: a tensor or a list of whole numbers")
+    ids = ids[None] if ids.dim() == 1 else ids
+    if ids.dim() != 2:
+        raise InvalidArgument(f"ids have shape {tuple(ids.shape)}: [batch, token] is known")
+    return ids.detach().cpu()
+
+
+def _cache_or_default(cache: Cache | None) -> Cache:
+    if cache is not None:
+        return cache
+    found = _default.get("cache")
+    if found is None or found.closed:
+        raise InvalidArgument("which cache? Pass one, or attach(model, cache) first")
+    return found
+
+
+# --- save ---
+
+
+def save_prefix(past: Any, model: Any, ids: Any, cache: Cache | None = None, *,
+                chunk: int = CHUNK, agent: str | None = None) -> int:
+    """Saves what a DynamicCache holds of ``ids`` so that any prompt that begins alike finds it.
+
+    Returns the tokens that can be restored now: fewer than were given if the cache did not take
+    all of it. Chunks that are there already are not written again.
+    """
+    store = _cache_or_default(cache)
+    layout, length = _layout(past, chunk)
+    tokens = _ids(ids)
+    if tokens.shape[1] < length or tokens.shape[0] != layout.layers[0].batch:
+        raise InvalidArgument(f"the cache holds {length} tokens of {layout.layers[0].batch} rows, "
+                              f"ids {tuple(tokens.shape)}")
+    names = kv.Names(_space(model), layout, tokens[:, :length])
+    return _store(store, past, layout, names, length, agent)
+
+
+def _store(store: Cache, past: Any, layout: kv.Layout, names: kv.Names, length: int,
+           agent: str | None) -> int:
+    tensors = _tensors(past)
+    device = tensors[0][0].device
+    mover = kv.Mover(store, device)
+    whole = length // layout.chunk if layout.full else 0
+    keys = [names.chunk_key(at) for at in range(whole)]
+    known = store.match(keys)
+    who = {"agent": agent.encode()} if agent else {}
+    for at in range(known, whole):
+        start, end = at * layout.chunk, (at + 1) * layout.chunk
+        parts = kv.layer_rows(layout, layout.full, tensors, lambda _: (start, end), mover.place)
+        parent = {"parent": keys[at - 1]} if at else {}
+        mover.put(keys[at], kv.fragments(parts, tensors), tokens=layout.chunk, **parent, **who)
+    rest = length - whole * layout.chunk
+    if rest or layout.windowed:
+        parts = kv.layer_rows(
+            layout, range(len(layout.layers)), tensors,
+            lambda layer: (0, layout.kept(layer, length)) if layout.layers[layer].window
+            else (whole * layout.chunk, length), mover.place)
+        parent = {"parent": keys[whole - 1]} if whole else {}
+        mover.put(names.tail_key(length), kv.fragments(parts, tensors), tokens=rest, **parent,
+                  **who)
+    done = mover.run()
+    stored = known
+    for at in range(known, whole):
+        if not done[at - known]:
+            break
+        stored += 1
+    if stored == whole and (not (rest or layout.windowed) or done[-1]):
+        return length
+    return 0 if layout.windowed else stored * layout.chunk
+
+
+def save(past: Any, key: str | bytes, cache: Cache | None = None, model: Any = None,
+         ids: Any = None, *, chunk: int = CHUNK, agent: str | None = None) -> bool:
+    """Saves a DynamicCache under a key of yours. False: the cache does not take it now.
+
+    With ``model`` and ``ids`` (the tokens it holds) its chunks are shared with all prompts that
+    begin alike; without them they are this key's own.
+    """
+    store = _cache_or_default(cache)
+    layout, length = _layout(past, chunk)
+    name = key_bytes(key)
+    if ids is not None and model is not None:
+        tokens = _ids(ids)[:, :length]
+        space = _space(model)
+    else:  # Positions stand for tokens: nobody else's name is like that.
+        tokens = torch.arange(length).repeat(layout.layers[0].batch, 1)
+        space = "key:" + repr(name)
+    if tokens.shape != (layout.layers[0].batch, length):
+        raise InvalidArgument(f"the cache holds {length} tokens of {layout.layers[0].batch} rows, "
+                              f"ids {tuple(tokens.shape)}")
+    names = kv.Names(space, layout, tokens)
+    if _store(store, past, layout, names, length, agent) != length:
+        return False
+    whole = length // layout.chunk if layout.full else 0
+    rest = length - whole * layout.chunk
+    record = {"layout": layout.to_json(), "tokens": length,
+              "model": _space(model) if model is not None else None,
+              "chunks": [names.chunk_key(at).decode() for at in range(whole)],
+              "tail": names.tail_key(length).decode() if rest or layout.windowed else None}
+    return store.set(name, json.dumps(record).encode(), meta=b"kv-record", agent=agent)
+
+
+# --- load ---
+
+
+def _fresh(model: Any, layout: kv.Layout) -> Any:
+    """An empty DynamicCache of the model's, which must be what was saved."""
+    made = DynamicCache(config=model.config)
+    if len(made.layers) != len(layout.layers):
+        raise CannotRestore(f"the model has {len(made.layers)} cached layers, what was saved "
+                            f"{len(layout.layers)}")
+    for at, layer in enumerate(made.layers):
+        if _check_layer(at, layer) != layout.layers[at].window:
+            raise CannotRestore(f"layer {at} keeps a window of {_check_layer(at, layer)} tokens in "
+                                f"the model, {layout.layers[at].window} where it was saved")
+    return made
+
+
+def _read(store: Cache, model: Any, layout: kv.Layout, chunks: list[bytes], tail: bytes | None,
+          length: int) -> Any | None:
+    """The cache after ``length`` tokens, or None if some of it has left meanwhile."""
+    made = _fresh(model, layout)
+    device = model.device
+    tensors = []
+    for at, shape in enumerate(layout.layers):
+        kept = layout.kept(at, length)
+        dtype = kv._DTYPES[shape.dtype]
+        tensors.append(tuple(torch.empty((shape.batch, shape.heads, kept, dim), dtype=dtype,
+                                         device=device) for dim in (shape.k_dim, shape.v_dim)))
+    mover = kv.Mover(store, device)
+    for at, key in enumerate(chunks):
+        start, end = at * layout.chunk, (at + 1) * layout.chunk
+        parts = kv.layer_rows(layout, layout.full, tensors, lambda _: (start, end), mover.place)
+        mover.get(key, kv.fragments(parts, tensors))
+    if tail is not None:
+        whole = len(chunks) * layout.chunk
+        parts = kv.layer_rows(
+            layout, range(len(layout.layers)), tensors,
+            lambda layer: (0, layout.kept(layer, length)) if layout.layers[layer].window
+            else (whole, length), mover.place)
+        mover.get(tail, kv.fragments(parts, tensors))
+    if not all(mover.run()):
+        return None
+    for layer, (keys, values) in zip(made.layers, tensors):
+        layer.lazy_initialization(keys, values)
+        layer.keys, layer.values = keys, values
+        if isinstance(layer, DynamicSlidingWindowLayer):
+            layer.cumulative_length = length
+    return made
+
+
+def load(key: str | bytes, model: Any, cache: Cache | None = None) -> Loaded | None:
+    """What was saved under a key, for this model on its device; None: it is not there, or not whole.
+
+    Refused (``CannotRestore``) if it was saved from a model of another kind.
+    """
+    store = _cache_or_default(cache)
+    lease = store.lease(key)
+    if lease is None:
+        return None
+    with lease:
+        if lease.meta != b"kv-record":
+            raise InvalidArgument(f"{key_name(key_bytes(key))!r} was not saved by "
+                                  "spillway.transformers.save")
+        record = json.loads(bytes(lease))
+    if record["model"] is not None and record["model"] != _space(model):
+        raise CannotRestore("it was saved from another model, or from one with another config")
+    layout = kv.Layout.from_json(record["layout"])
+    _check_dtype(model, layout)
+    chunks = [name.encode() for name in record["chunks"]]
+    tail = record["tail"].encode() if record["tail"] else None
+    made = _read(store, model, layout, chunks, tail, record["tokens"])
+    return None if made is None else Loaded(made, record["tokens"])
+
+
+def _check_dtype(model: Any, layout: kv.Layout) -> None:
+    have = str(model.dtype).removeprefix("torch.")
+    saved = {layer.dtype for layer in layout.layers}
+    if saved != {have}:
+        raise CannotRestore(f"it was saved in {', '.join(sorted(saved))}, and the model runs in "
+                            f"{have}")
+
+
+def _model_layout(model: Any, batch: int, chunk: int) -> kv.Layout:
+    """What a save of this model will look like; known before it has run."""
+    config = model.config.get_text_config(decoder=True)
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    dtype = str(model.dtype).removeprefix("torch.")
+    fresh = DynamicCache(config=model.config)
+    return kv.Layout(tuple(kv.LayerShape(_check_layer(at, layer), batch, heads, dim, dim, dtype)
+                           for at, layer in enumerate(fresh.layers)), chunk)
+
+
+def _find(store: Cache, layout: kv.Layout, names: kv.Names) -> tuple[int, int, bytes | None]:
+    """The longest prefix that is there: tokens, whole chunks, tail."""
+    total = names.tokens
+    whole = total // layout.chunk
+    run = store.match([names.chunk_key(at) for at in range(whole)]) if layout.full else whole
+    best = 0 if layout.windowed else run * layout.chunk
+    # A tail lies behind the chunks it continues; a model with windows needs one.
+    for at in range(run, -1, -1):
+        start, end = at * layout.chunk, min(total, (at + 1) * layout.chunk - 1)
+        candidates = [pair for pair in names.tails_between(start, end) if pair[0] > best]
+        there = store.contains_many([key for _, key in candidates])
+        for (tokens, key), present in zip(candidates, there):
+            if present:
+                return tokens, at if layout.full else 0, key
+        if not layout.windowed:
+            break
+    return best, best // layout.chunk, None
+
+
+def longest_prefix(ids: Any, model: Any, cache: Cache | None = None, *, chunk: int = CHUNK) -> int:
+    """How many of these tokens could be restored now."""
+    tokens = _ids(ids)
+    layout = _model_layout(model, tokens.shape[0], chunk)
+    return _find(_cache_or_default(cache), layout, kv.Names(_space(model), layout, tokens))[0]
+
+
+def load_prefix(ids: Any, model: Any, cache: Cache | None = None, *, chunk: int = CHUNK) -> Loaded:
+    """The longest known prefix of these tokens, restored; 0 tokens and an empty cache if none."""
+    store = _cache_or_default(cache)
+    tokens = _ids(ids)
+    layout = _model_layout(model, tokens.shape[0], chunk)
+    names = kv.Names(_space(model), layout, tokens)
+    length, chunks, tail = _find(store, layout, names)
+    if length:
+        made = _read(store, model, layout, [names.chunk_key(at) for at in range(chunks)], tail,
+                     length)
+        if made is not None:
+            return Loaded(made, length)
+    return Loaded(DynamicCache(config=model.config), 0)
+
+
+# --- attach ---
+
+
+class Attached:
+    """What attach() did to a model's generate; ``detach()`` undoes it."""
+
+    def __init__(self, model: Any, cache: Cache, chunk: int, agent: str | None):
+        self.cache, self.chunk, self.agent = cache, chunk, agent
+        self.restored_tokens = self.saved = self.passed_by = 0
+        self.last_restored = 0
+        self.last_reason = ""
+        self._model = weakref.ref(model)
+        self._generate = model.generate
+        attached = self
+
+        @functools.wraps(self._generate)
+        def generate(*args: Any, **kwargs: Any) -> Any:
+            return attached._call(*args, **kwargs)
+
+        model.generate = generate
+        model.spillway = self
+
+    def detach(self) -> None:
+        """The model is as it was."""
+        model = self._model()
+        if model is not None and getattr(model, "spillway", None) is self:
+            del model.spillway
+            del model.generate
+
+    def _why_not(self, ids: Any, kwargs: dict[str, Any]) -> str:
+        """Why a call is passed on as it is; "": it need not be."""
+        model = self._model()
+        config = kwargs.get("generation_config") or model.generation_config
+        asked = {name: kwargs.get(name, getattr(config, name, None))
+                 for name in ("num_beams", "num_return_sequences", "cache_implementation",
+                              "use_cache", "prompt_lookup_num_tokens", "max_cache_len")}
+        if not isinstance(ids, torch.Tensor) or ids.dim() != 2:
+            return "there are no input_ids"
+        if kwargs.get("past_key_values") is not None:
+            return "past_key_values is given"
+        if (asked["num_beams"] or 1) > 1 or (asked["num_return_sequences"] or 1) > 1:
+            return "rows are multiplied (beams, several sequences)"
+        if asked["cache_implementation"] not in (None, "dynamic") or asked["use_cache"] is False:
+            return f"cache_implementation={asked['cache_implementation']}, " \
+                   f"use_cache={asked['use_cache']}"
+        if kwargs.get("assistant_model") is not None or asked["prompt_lookup_num_tokens"]:
+            return "decoding is assisted"
+        mask = kwargs.get("attention_mask")
+        if mask is not None and not bool(torch.as_tensor(mask).all()):
+            return "rows are padded"
+        if ids.shape[1] < 2:
+            return "the prompt has one token"
+        return ""
+
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
+        ids = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs"))
+        self.last_reason, self.last_restored = self._why_not(ids, kwargs), 0
+        model = self._model()
+        if not self.last_reason:
+            try:
+                # One token at least must be run for there to be logits.
+                past, known = load_prefix(ids[:, :-1], model, self.cache, chunk=self.chunk)
+            except CannotRestore as why:
+                self.last_reason = str(why)
+        if self.last_reason:
+            self.passed_by += 1
+            return self._generate(*args, **kwargs)
+        self.last_restored = known
+        self.restored_tokens += known
+        result = self._generate(*args, **{**kwargs, "past_key_values": past})
+        rows = result if isinstance(result, torch.Tensor) else result.sequences
+        held = past.get_seq_length()
+        if held and rows.shape[1] >= held:
+            save_prefix(past, model, rows[:, :held], self.cache, chunk=self.chunk,
+                        agent=self.agent)
+            self.saved += 1
+        return result
+
+
+def attach(model: Any, cache: Cache, *, chunk: int = CHUNK, agent: str | None = None) -> Attached:
+    """From here on ``model.generate`` restores the longest known prefix and saves afterwards.
+
+    Calls it can't serve exactly (beams, padding, an own cache ...) are passed on as they are;
+    ``Attached.last_reason`` says why.
+    """
+    _model_layout(model, 1, chunk)  # Refused here, if its layers can't be restored.
+    _default["cache"] = cache
+    return Attached(model, cache, chunk, agent)
