@@ -1,0 +1,105 @@
+"""Client: the same methods, over a running spillwayd."""
+
+import os
+
+import pytest
+
+import spillway
+
+
+@pytest.fixture(params=["socket", "tcp"])
+def client(daemon, request):
+    path, port = daemon
+    made = spillway.Client(socket=path) if request.param == "socket" else \
+        spillway.Client(f"redis://127.0.0.1:{port}")
+    with made:
+        made.clear()
+        yield made
+
+
+def test_one_key(client):
+    assert client.set("k", b"value", tokens=5, agent="a", meta=b"m", hint="again") is True
+    assert bytes(client.get("k")) == b"value" and client.get("nowhere") is None
+    assert client.facts("k") == {"tokens": 5, "generation": client.facts("k")["generation"],
+                                 "agent": "a", "meta": b"m", "bytes": 5}
+    assert "k" in client and client.contains("k") and len(client) == 1
+    into = bytearray(8)
+    assert client.get("k", into=into) == 5 and into[:5] == b"value"
+    assert client.touch("k", hint="done") is True and client.touch("x") is False
+    assert client.delete("k") is True and client.delete("k") is False
+    client["j"] = b"v"
+    assert bytes(client["j"]) == b"v"
+    with pytest.raises(KeyError):
+        client["nowhere"]
+
+
+def test_large_values_and_pieces(client, monkeypatch):
+    value = os.urandom(3 << 20)
+    client.set("k", value, tokens=1)
+    assert bytes(client.get("k")) == value
+    monkeypatch.setattr("spillway.client._PIECE", 1 << 20)
+    client.set("pieces", value + b"x", tokens=1)
+    assert bytes(client.get("pieces")) == value + b"x"
+
+
+def test_many_keys(client):
+    client.set("a", b"1")
+    client.set("b", b"2", parent="a")
+    assert client.match(["a", "b", "c"]) == 2 and client.prefetch(["a"]) == 1
+    assert client.contains_many(["a", "x"]) == [True, False]
+    assert [None if view is None else bytes(view) for view in client.get_many(["a", "x"])] == \
+        [b"1", None]
+    assert client.match([]) == 0 and client.get_many([]) == []
+
+
+def test_answers(client):
+    client.set("k", b"x", tokens=3)
+    assert client.total_tokens >= 3 and client.size >= 1
+    assert client.mode is spillway.Mode.RELAXED and client.level is spillway.Mode.RELAXED
+    assert not client.is_blocked and 0 <= client.pressure <= 1
+    assert "device tier" in client.explain("k")
+    assert client.reclaim(1).freed >= 0 and client.stats()["sets"] > 0
+
+
+def test_the_daemons_graph(client):
+    graph = client.step_graph
+    run = graph.load({"run": f"r{os.getpid()}", "steps": [{"id": "plan"}, {"id": "act"}],
+                      "edges": [{"from": "plan", "to": "act"}],
+                      "bind": [{"agent": "act", "key": "k"}]})
+    with graph.step(run, "plan"):
+        assert graph.steps(run) == {"plan": 0, "act": 1}
+    assert "k" in graph.eviction_order()
+    graph.end(run)
+
+
+def test_bad_input(client, daemon, tmp_path):
+    with pytest.raises(spillway.KeyTypeError):
+        client.get(3)
+    with pytest.raises(spillway.ValueTypeError):
+        client.set("k", "text")
+    with pytest.raises(spillway.InvalidArgument):
+        client.set("k" * 70000, b"x")
+    with pytest.raises(spillway.Unavailable, match="no spillwayd answers"):
+        spillway.Client(socket=tmp_path / "nobody")
+    with pytest.raises(spillway.InvalidArgument, match="redis://"):
+        spillway.Client("http://localhost")
+    client.close()
+    with pytest.raises(spillway.Closed):
+        client.get("k")
+
+
+def test_a_broken_connection_is_made_anew(client):
+    client.set("k", b"v")
+    client._wire.sock.close()
+    with pytest.raises(spillway.Unavailable):
+        client.get("k")
+    assert bytes(client.get("k")) == b"v"
+
+
+def test_a_child_has_a_connection_of_its_own(client):
+    client.set("k", b"v")
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if bytes(client.get("k")) == b"v" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert bytes(client.get("k")) == b"v"

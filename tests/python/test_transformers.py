@@ -1,0 +1,221 @@
+"""spillway.transformers: restored caches go on as if nothing had happened, bit by bit."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+transformers = pytest.importorskip("transformers", minversion="5.0",
+                                   reason="transformers 5 is not installed")
+
+import spillway  # noqa: E402
+import spillway.transformers as st  # noqa: E402
+
+CHUNK = 16
+COMMON = dict(vocab_size=128, hidden_size=64, intermediate_size=96, num_hidden_layers=4,
+              num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+              max_position_embeddings=512)
+
+
+def llama():
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**COMMON))
+
+
+def qwen():
+    return transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**COMMON))
+
+
+def gemma():
+    return transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(
+        **COMMON, sliding_window=20, layer_types=["sliding_attention", "full_attention"] * 2))
+
+
+def mistral():
+    return transformers.MistralForCausalLM(transformers.MistralConfig(**COMMON, sliding_window=8))
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    torch.manual_seed(7)
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        yield
+
+
+def run_on(model, ids, past, tokens):
+    return [model(ids[:, at:at + 1], past_key_values=past, use_cache=True).logits
+            for at in range(tokens, ids.shape[1])]
+
+
+@pytest.mark.parametrize("make", [llama, qwen, gemma, mistral])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_logits_are_bit_identical(cache, make, dtype, batch):
+    model = make().eval().to(dtype)
+    for tokens in (5, 16, 41):  # Inside, at and beyond chunks and windows.
+        ids = torch.randint(0, 128, (batch, tokens + 6))
+        past = transformers.DynamicCache(config=model.config)
+        model(ids[:, :tokens], past_key_values=past, use_cache=True)
+        assert st.save(past, "k", cache, model, ids[:, :tokens], chunk=CHUNK)
+        back = st.load("k", model, cache)
+        assert back.tokens == tokens == back.cache.get_seq_length()
+        assert st.longest_prefix(ids, model, cache, chunk=CHUNK) == tokens
+        found = st.load_prefix(ids, model, cache, chunk=CHUNK)
+        assert found.tokens == tokens
+        whole = run_on(model, ids, past, tokens)
+        for other in (back.cache, found.cache):
+            for one, two in zip(whole, run_on(model, ids, other, tokens)):
+                assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("make", [llama, gemma])
+def test_through_the_tiers(tiers, make):
+    model = make().eval()
+    contexts = {}
+    for at in range(40):
+        ids = torch.randint(0, 128, (2, 203))
+        past = transformers.DynamicCache(config=model.config)
+        model(ids[:, :200], past_key_values=past, use_cache=True)
+        assert st.save(past, f"agent:{at}", tiers, model, ids[:, :200], chunk=64)
+        contexts[f"agent:{at}"] = ids, past
+    for key, (ids, past) in contexts.items():
+        back = st.load(key, model, tiers)
+        for one, two in zip(run_on(model, ids, past, 200), run_on(model, ids, back.cache, 200)):
+            assert torch.equal(one, two)
+
+
+def test_without_ids_a_key_has_chunks_of_its_own(cache):
+    model = llama().eval()
+    ids = torch.randint(0, 128, (1, 43))
+    past = transformers.DynamicCache(config=model.config)
+    model(ids[:, :40], past_key_values=past, use_cache=True)
+    assert st.save(past, "mine", cache, chunk=CHUNK)
+    back = st.load("mine", model, cache)
+    assert torch.equal(run_on(model, ids, past, 40)[-1], run_on(model, ids, back.cache, 40)[-1])
+    assert st.load("nowhere", model, cache) is None
+
+
+def test_common_beginnings_are_kept_once(cache):
+    model = llama().eval()
+    system = torch.randint(0, 128, (1, 64))
+    sizes = []
+    for at in range(3):
+        ids = torch.cat([system, torch.randint(0, 128, (1, 32))], 1)
+        past = transformers.DynamicCache(config=model.config)
+        model(ids, past_key_values=past, use_cache=True)
+        assert st.save_prefix(past, model, ids, cache, chunk=CHUNK) == 96
+        sizes.append(cache.stats()["device"]["bytes"])
+    token = 4 * 2 * 2 * 16 * 4  # layers, K and V, heads, dim, float32
+    assert sizes[0] == 96 * token
+    assert [b - a for a, b in zip(sizes, sizes[1:])] == [32 * token, 32 * token]
+    assert cache.total_tokens == 64 + 3 * 32
+
+
+def test_a_prefix_of_what_was_saved_is_found(cache):
+    model = llama().eval()
+    ids = torch.randint(0, 128, (1, 60))
+    past = transformers.DynamicCache(config=model.config)
+    model(ids, past_key_values=past, use_cache=True)
+    st.save_prefix(past, model, ids, cache, chunk=CHUNK)
+    assert st.longest_prefix(ids, model, cache, chunk=CHUNK) == 60
+    assert st.longest_prefix(ids[:, :50], model, cache, chunk=CHUNK) == 48
+    other = ids.clone()
+    other[0, 20] += 1
+    assert st.longest_prefix(other % 128, model, cache, chunk=CHUNK) == 16
+    assert st.longest_prefix(ids.flip(1), model, cache, chunk=CHUNK) == 0
+    assert st.longest_prefix(ids, qwen().eval(), cache, chunk=CHUNK) == 0  # Not this model's.
+    cut = st.load_prefix(ids[:, :50], model, cache, chunk=CHUNK)
+    fresh = transformers.DynamicCache(config=model.config)
+    model(ids[:, :48], past_key_values=fresh, use_cache=True)
+    assert cut.tokens == 48 and cut.cache.get_seq_length() == 48
+
+
+def test_a_window_is_only_restored_where_it_was_saved(cache):
+    model = gemma().eval()
+    ids = torch.randint(0, 128, (1, 60))
+    past = transformers.DynamicCache(config=model.config)
+    model(ids[:, :40], past_key_values=past, use_cache=True)
+    st.save_prefix(past, model, ids[:, :40], cache, chunk=CHUNK)
+    assert st.longest_prefix(ids, model, cache, chunk=CHUNK) == 40
+    assert st.longest_prefix(ids[:, :39], model, cache, chunk=CHUNK) == 0
+
+
+@pytest.mark.parametrize("make", [llama, gemma])
+def test_attach_changes_nothing_but_the_work(cache, make):
+    model = make().eval()
+    prompt = torch.randint(0, 128, (1, 50))
+    plain = model.generate(prompt, max_new_tokens=8, do_sample=False)
+    attached = st.attach(model, cache, chunk=CHUNK)
+    first = model.generate(prompt, max_new_tokens=8, do_sample=False)
+    assert torch.equal(plain, first) and attached.last_restored == 0 and attached.saved == 1
+    turn = torch.cat([first, torch.randint(0, 128, (1, 9))], 1)
+    second = model.generate(turn, max_new_tokens=8, do_sample=False)
+    assert attached.last_restored == 57
+    full = model.generate(turn, max_new_tokens=8, do_sample=False, return_dict_in_generate=True)
+    assert torch.equal(full.sequences, second)
+    attached.detach()
+    assert torch.equal(model.generate(turn, max_new_tokens=8, do_sample=False), second)
+    assert not hasattr(model, "spillway")
+
+
+def test_attach_passes_on_what_it_can_not_serve(cache):
+    model = llama().eval()
+    attached = st.attach(model, cache, chunk=CHUNK)
+    prompt = torch.randint(0, 128, (2, 20))
+    mask = torch.ones_like(prompt)
+    mask[0, :3] = 0
+    options = dict(max_new_tokens=3, do_sample=False, pad_token_id=0)
+    for extra, why in (({"num_beams": 2}, "multiplied"), ({"attention_mask": mask}, "padded"),
+                       ({"use_cache": False}, "use_cache=False"),
+                       ({"past_key_values": transformers.DynamicCache(config=model.config)},
+                        "given")):
+        model.generate(prompt, **options, **extra)
+        assert why in attached.last_reason
+    assert attached.passed_by == 4 and attached.saved == 0
+    model.generate(prompt, **options)
+    assert attached.saved == 1 and attached.last_reason == ""
+
+
+def test_what_can_not_be_restored_is_refused_with_the_reason(cache):
+    model = llama().eval()
+    ids = torch.randint(0, 128, (1, 20))
+    static = transformers.StaticCache(config=model.config, max_cache_len=64)
+    with pytest.raises(spillway.CannotRestore, match="StaticCache"):
+        st.save(static, "k", cache)
+    with pytest.raises(spillway.CannotRestore, match="empty"):
+        st.save(transformers.DynamicCache(config=model.config), "k", cache)
+    past = transformers.DynamicCache(config=model.config)
+    model(ids, past_key_values=past, use_cache=True)
+    with pytest.raises(spillway.InvalidArgument, match="holds 20 tokens"):
+        st.save(past, "k", cache, model, ids[:, :10])
+    assert st.save(past, "k", cache, model, ids)
+    with pytest.raises(spillway.CannotRestore, match="another model"):
+        st.load("k", qwen().eval(), cache)
+    with pytest.raises(spillway.CannotRestore, match="bfloat16"):
+        st.load("k", model.to(torch.bfloat16), cache)
+    cache.set("plain", b"x")
+    with pytest.raises(spillway.InvalidArgument, match="not saved by"):
+        st.load("plain", model, cache)
+    past.layers[0].keys = past.layers[0].keys[:, :, :-1]
+    with pytest.raises(spillway.CannotRestore, match="layer 0 holds"):
+        st.save(past, "k", cache)
+
+
+def test_a_hole_is_a_miss_not_a_wrong_answer(cache):
+    model = llama().eval()
+    ids = torch.randint(0, 128, (1, 64))
+    past = transformers.DynamicCache(config=model.config)
+    model(ids, past_key_values=past, use_cache=True)
+    st.save(past, "k", cache, model, ids, chunk=CHUNK)
+    victim = [key for key in cache.keys() if key.startswith("kv:")][1]
+    cache.delete(victim)
+    assert st.load("k", model, cache) is None
+    assert st.load_prefix(ids, model, cache, chunk=CHUNK).tokens in (0, 16, 32, 48)
+
+
+def test_blocked_saves_nothing_and_says_so(cache):
+    model = llama().eval()
+    ids = torch.randint(0, 128, (1, 20))
+    past = transformers.DynamicCache(config=model.config)
+    model(ids, past_key_values=past, use_cache=True)
+    cache.apply(0.97)
+    assert st.save(past, "k", cache, model, ids) is False
+    assert st.load("k", model, cache) is None
