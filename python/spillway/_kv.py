@@ -13,8 +13,10 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Iterable
+from typing import Any, Callable
 
 import torch
 
@@ -137,31 +139,59 @@ class Names:
 # --- bytes ---
 
 
-def rows(tensor: torch.Tensor, start: int, end: int, place: int) -> torch.Tensor:
-    """The pieces of tokens [start, end) of a [batch, head, token, dim] tensor, one a row, as
-    native.Fragment lies in memory: address, bytes, place."""
-    batch, heads, _, dim = tensor.shape
-    item = tensor.element_size()
-    if tensor.stride(3) != 1 or tensor.stride(2) != dim:
-        raise CannotRestore("a layer's tokens do not lie one after another")
-    base = tensor.data_ptr() + start * dim * item
-    outer = (torch.arange(batch)[:, None] * tensor.stride(0) +
-             torch.arange(heads)[None, :] * tensor.stride(1)).flatten() * item
-    made = torch.empty((batch * heads, 3), dtype=torch.int64)
-    made[:, 0] = outer + base
-    made[:, 1] = (end - start) * dim * item
-    made[:, 2] = place
-    return made
+class Grid:
+    """Where the tokens of some layers lie: a row for each [K|V][batch][head], all of one length.
 
+    Tables of fragments are made for all chunks at once: rows of (address, bytes, place), as
+    native.Fragment lies in memory.
+    """
 
-def fragments(parts: list[torch.Tensor], keep: Any) -> Value:
-    """Rows as a value."""
-    table = torch.cat(parts) if parts else torch.empty((0, 3), dtype=torch.int64)
-    total = int(table[:, 1].sum()) if len(table) else 0
-    address = table.data_ptr()
-    array = ctypes.cast(address, ctypes.POINTER(native.Fragment)) if len(table) else \
-        (native.Fragment * 1)()
-    return Value(array, len(table), total, (table, keep))
+    def __init__(self, layers: list[int], tensors: list[tuple[torch.Tensor, torch.Tensor]],
+                 place: int):
+        self.layers, self.tensors, self.place = layers, tensors, place
+        base, token, owner = [], [], []
+        for at in layers:
+            for tensor in tensors[at]:
+                batch, heads, _, dim = tensor.shape
+                item = tensor.element_size()
+                if tensor.stride(3) != 1 or (tensor.stride(2) != dim and tensor.shape[2] > 1):
+                    raise CannotRestore("a layer's tokens do not lie one after another")
+                start, row, head = tensor.data_ptr(), tensor.stride(0), tensor.stride(1)
+                base += [start + (b * row + h * head) * item
+                         for b in range(batch) for h in range(heads)]
+                token += [dim * item] * (batch * heads)
+                owner += [at] * (batch * heads)
+        self.base = torch.tensor(base, dtype=torch.int64)
+        self.token = torch.tensor(token, dtype=torch.int64)
+        self.owner = owner
+
+    def _value(self, table: torch.Tensor) -> Value:
+        count = len(table)
+        if not count:
+            return Value((native.Fragment * 1)(), 0, 0, None)
+        array = ctypes.cast(table.data_ptr(), ctypes.POINTER(native.Fragment))
+        return Value(array, count, 0, (table, self.tensors), self.place == native.DEVICE)
+
+    def chunks(self, first: int, end: int, size: int) -> list[Value]:
+        """Tokens [at * size, (at + 1) * size) of each chunk ``at`` from ``first`` to ``end``."""
+        table = torch.empty((max(end - first, 0), len(self.base), 3), dtype=torch.int64)
+        starts = torch.arange(first, max(end, first), dtype=torch.int64)[:, None] * size
+        table[:, :, 0] = self.base + starts * self.token
+        table[:, :, 1] = size * self.token
+        table[:, :, 2] = self.place
+        return [self._value(rows) for rows in table]
+
+    def spans(self, span: Callable[[int], tuple[int, int]]) -> Value:
+        """Tokens [start, end) of each layer, as ``span`` has them."""
+        each = {at: span(at) for at in self.layers}
+        starts = torch.tensor([each[at][0] for at in self.owner], dtype=torch.int64)
+        lengths = torch.tensor([each[at][1] - each[at][0] for at in self.owner],
+                               dtype=torch.int64)
+        table = torch.empty((len(self.base), 3), dtype=torch.int64)
+        table[:, 0] = self.base + starts * self.token
+        table[:, 1] = lengths * self.token
+        table[:, 2] = self.place
+        return self._value(table[lengths > 0].contiguous())
 
 
 class Mover:
@@ -197,7 +227,7 @@ class Mover:
             fill_put(operations[at], key, value, options, self.order)
         for at, (key, value) in enumerate(self._gets, len(self._puts)):
             fill_get(operations[at], key, value, 0, native.HOST, 0, self.order)
-        self.cache._run(operations, count)
+        self._carry(operations, count)
         done = []
         for at, operation in enumerate(operations):
             try:
@@ -208,14 +238,33 @@ class Mover:
         self._puts, self._gets = [], []
         return done
 
+    def _carry(self, operations: Any, count: int) -> None:
+        size = ctypes.sizeof(native.Operation)
 
-def layer_rows(layout: Layout, layers: Iterable[int], tensors: Any, spans: Any, place: int
-               ) -> list[torch.Tensor]:
-    """K and then V of each of these layers, tokens [start, end) each, as rows of fragments."""
-    parts = []
-    for at in layers:
-        start, end = spans(at)
-        if end > start:
-            keys, values = tensors[at]
-            parts += [rows(keys, start, end, place), rows(values, start, end, place)]
-    return parts
+        def carry(first: int, end: int) -> None:
+            part = (native.Operation * (end - first)).from_buffer(operations, first * size)
+            self.cache._run(part, end - first)
+
+        # One after another: a chunk is linked to its parent only if that is there already.
+        puts = len(self._puts)
+        for at in range(puts):
+            carry(at, at + 1)
+        # On a GPU in a few hands: while one waits for its copy, the next is under way.
+        gets = count - puts
+        hands = 1 if self.place == native.HOST else max(1, min(HANDS, gets // 2))
+        each = -(-gets // hands) if gets else 1
+        ends = [(first, min(first + each, count)) for first in range(puts, count, each)]
+        if len(ends) < 2:
+            for first, end in ends:
+                carry(first, end)
+            return
+        list(_pool().map(lambda span: carry(*span), ends))
+
+
+HANDS = 4
+_pools: dict[int, ThreadPoolExecutor] = {}
+
+
+def _pool() -> ThreadPoolExecutor:
+    """This process's; a child of a fork makes its own."""
+    return _pools.setdefault(os.getpid(), ThreadPoolExecutor(HANDS, "spillway-kv"))

@@ -171,20 +171,15 @@ def _store(store: Cache, past: Any, layout: kv.Layout, names: kv.Names, length: 
     keys = [names.chunk_key(at) for at in range(whole)]
     known = store.match(keys)
     who = {"agent": agent.encode()} if agent else {}
-    for at in range(known, whole):
-        start, end = at * layout.chunk, (at + 1) * layout.chunk
-        parts = kv.layer_rows(layout, layout.full, tensors, lambda _: (start, end), mover.place)
+    values = kv.Grid(layout.full, tensors, mover.place).chunks(known, whole, layout.chunk)
+    for at, value in enumerate(values, known):
         parent = {"parent": keys[at - 1]} if at else {}
-        mover.put(keys[at], kv.fragments(parts, tensors), tokens=layout.chunk, **parent, **who)
+        mover.put(keys[at], value, tokens=layout.chunk, **parent, **who)
     rest = length - whole * layout.chunk
     if rest or layout.windowed:
-        parts = kv.layer_rows(
-            layout, range(len(layout.layers)), tensors,
-            lambda layer: (0, layout.kept(layer, length)) if layout.layers[layer].window
-            else (whole * layout.chunk, length), mover.place)
         parent = {"parent": keys[whole - 1]} if whole else {}
-        mover.put(names.tail_key(length), kv.fragments(parts, tensors), tokens=rest, **parent,
-                  **who)
+        mover.put(names.tail_key(length), _tail(layout, tensors, whole, length, mover.place),
+                  tokens=rest, **parent, **who)
     done = mover.run()
     stored = known
     for at in range(known, whole):
@@ -194,6 +189,13 @@ def _store(store: Cache, past: Any, layout: kv.Layout, names: kv.Names, length: 
     if stored == whole and (not (rest or layout.windowed) or done[-1]):
         return length
     return 0 if layout.windowed else stored * layout.chunk
+
+
+def _tail(layout: kv.Layout, tensors: Any, whole: int, length: int, place: int) -> Any:
+    """What is behind the last whole chunk, and all of the windows."""
+    return kv.Grid(list(range(len(layout.layers))), tensors, place).spans(
+        lambda layer: (0, layout.kept(layer, length)) if layout.layers[layer].window
+        else (whole * layout.chunk, length))
 
 
 def save(past: Any, key: str | bytes, cache: Cache | None = None, model: Any = None,
@@ -255,17 +257,11 @@ def _read(store: Cache, model: Any, layout: kv.Layout, chunks: list[bytes], tail
         tensors.append(tuple(torch.empty((shape.batch, shape.heads, kept, dim), dtype=dtype,
                                          device=device) for dim in (shape.k_dim, shape.v_dim)))
     mover = kv.Mover(store, device)
-    for at, key in enumerate(chunks):
-        start, end = at * layout.chunk, (at + 1) * layout.chunk
-        parts = kv.layer_rows(layout, layout.full, tensors, lambda _: (start, end), mover.place)
-        mover.get(key, kv.fragments(parts, tensors))
+    values = kv.Grid(layout.full, tensors, mover.place).chunks(0, len(chunks), layout.chunk)
+    for key, value in zip(chunks, values):
+        mover.get(key, value)
     if tail is not None:
-        whole = len(chunks) * layout.chunk
-        parts = kv.layer_rows(
-            layout, range(len(layout.layers)), tensors,
-            lambda layer: (0, layout.kept(layer, length)) if layout.layers[layer].window
-            else (whole, length), mover.place)
-        mover.get(tail, kv.fragments(parts, tensors))
+        mover.get(tail, _tail(layout, tensors, len(chunks), length, mover.place))
     if not all(mover.run()):
         return None
     for layer, (keys, values) in zip(made.layers, tensors):
