@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# bench/gpu/pack_py.sh: the Python package with its library, as a folder for a
+# machine with a GPU, a torch and nothing of ours:
+#   PYTHONPATH=build/gpu-pack/py python3 bench/gpu/py/restore.py
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+tools/build.sh release spillway_self_contained
+pack=build/gpu-pack/py
+rm -rf "$pack"
+mkdir -p "$pack/spillway/_lib"
+cp python/spillway/*.py python/spillway/*.cpp python/spillway/py.typed "$pack/spillway/"
+cp -L build/release/python/spillway/_lib/libspillway.so.0 "$pack/spillway/_lib/"
+du -sh "$pack"

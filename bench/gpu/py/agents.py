@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+"""What a user feels: agents in the rhythm of WEKA's coding agents, and a neighbour on the card.
+
+  PYTHONPATH=build/gpu-pack/py python3 bench/gpu/py/agents.py
+
+Llama-3-8B shape, random weights, transformers. One worker serves turns in the order in which they
+come; a turn is an agent's whole context plus some hundred new tokens. TTFT is from its arrival to
+the first logits, waiting included. Four ways to keep contexts, in one run: none (all is prefilled
+again), DynamicCache(offloading=True) per agent, pinned host memory with LRU, and Spillway; each
+without a neighbour and with one in another process that takes half of the card, again and again.
+
+Pauses are drawn by the quantiles of 49,334 requests of the WEKA trace (after a tool call p10/50/90/99
+3.9/8.5/70/611 s, after a human 5.7/210/2,981/39,529 s, 5 % of turns), at most 60 s, and divided by
+--compress. Contexts are scaled down to fit: 2,048 shared tokens, then 2 to 8 thousand of an agent's
+own, some 400 more a turn. Each turn decodes 4 tokens. Bounded: 6 minutes.
+"""
+
+import argparse
+import bisect
+import heapq
+import math
+import mmap
+import os
+import random
+import subprocess
+import sys
+import time
+
+import torch
+import transformers
+
+import spillway
+import spillway.transformers as st
+from common import DEVICE, GIB, Deadline, forward, llama_8b, say, say_machine, share
+
+TOOL = [(0.0, 2.0), (0.1, 3.9), (0.5, 8.5), (0.9, 70.0), (0.99, 611.0), (1.0, 1000.0)]
+HUMAN = [(0.0, 3.0), (0.1, 5.7), (0.5, 210.0), (0.9, 2981.0), (0.99, 39529.0), (1.0, 50000.0)]
+SYSTEM_TOKENS, TURN_TOKENS, MOST_TOKENS, DECODED = 2048, 400, 12288, 4
+CHUNK = 256
+
+
+def pause(rng, compress):
+    table = HUMAN if rng.random() < 0.05 else TOOL
+    at = rng.random()
+    upper = max(1, bisect.bisect_left([q for q, _ in table], at))
+    (q0, v0), (q1, v1) = table[upper - 1], table[upper]
+    seconds = math.exp(math.log(v0) + (at - q0) / (q1 - q0) * (math.log(v1) - math.log(v0)))
+    return min(seconds, 60.0) / compress
+
+
+class Agent:
+    """What it has said so far; the same for every way to keep it."""
+
+    def __init__(self, number, system):
+        self.number = number
+        self.rng = random.Random(number)
+        self.tokens = torch.Generator().manual_seed(number)
+        own = self.rng.randrange(2048, 8192)
+        self.ids = torch.cat([system, self._new(own)])
+        self.turns = 0
+
+    def _new(self, count):
+        return torch.randint(0, 128000, (count,), generator=self.tokens)
+
+    def turn(self):
+        """The prompt of the next turn."""
+        self.turns += 1
+        if len(self.ids) < MOST_TOKENS:
+            self.ids = torch.cat([self.ids, self._new(TURN_TOKENS)])
+        else:  # It begins anew behind the system prompt, as agents do when they compact.
+            self.ids = torch.cat([self.ids[:SYSTEM_TOKENS], self._new(2048)])
+        return self.ids
+
+
+# --- ways to keep contexts ---
+
+
+class Nothing:
+    name = "no cache"
+
+    def __init__(self, model, _):
+        self.model = model
+
+    def first_token(self, agent, ids):
+        past = transformers.DynamicCache(config=self.model.config)
+        return past, 0, forward(self.model, ids[None], past)
+
+    def keep(self, agent, ids, past):
+        pass
+
+    def facts(self):
+        return {}
+
+    def close(self):
+        pass
+
+
+class Offloaded(Nothing):
+    """transformers' own: every layer's tensors wait in host memory, fetched as it runs."""
+
+    name = "DynamicCache(offloading=True)"
+
+    def __init__(self, model, _):
+        super().__init__(model, _)
+        self.pasts = {}
+
+    def first_token(self, agent, ids):
+        known, past = self.pasts.pop(agent.number, (None, None))
+        if known is None or len(known) >= len(ids) or not torch.equal(known, ids[:len(known)]):
+            past = transformers.DynamicCache(config=self.model.config, offloading=True)
+            return past, 0, forward(self.model, ids[None], past)
+        return past, len(known), forward(self.model, ids[None, len(known):], past)
+
+    def keep(self, agent, ids, past):
+        for layer in past.layers:
+            layer.offload()
+        self.pasts[agent.number] = ids.clone(), past
+
+    def close(self):
+        self.pasts.clear()
+
+
+class Pinned(Nothing):
+    """A pool of pinned host memory, whole contexts, least recently used out first."""
+
+    name = "pinned host + LRU"
+
+    def __init__(self, model, host_bytes):
+        super().__init__(model, host_bytes)
+        self.map = mmap.mmap(-1, host_bytes)
+        self.map.madvise(mmap.MADV_HUGEPAGE)
+        self.pool = torch.frombuffer(self.map, dtype=torch.uint8)
+        self.pool[::1 << 16] = 1  # Touched, so that registering is quick.
+        code = torch.cuda.cudart().cudaHostRegister(self.pool.data_ptr(), host_bytes, 0)
+        if int(code):
+            raise SystemExit(f"cudaHostRegister: {code}")
+        self.kept = {}  # agent: (ids, offset, bytes), least recently used first
+        self.evicted = 0
+
+    def _room(self, size):
+        """An offset with so many free bytes behind it; the oldest leave until there is one."""
+        while True:
+            at = 0
+            for start, length in sorted((o, n) for _, o, n in self.kept.values()):
+                if start - at >= size:
+                    return at
+                at = max(at, start + length)
+            if self.pool.nbytes - at >= size:
+                return at
+            if not self.kept:
+                return None
+            self.kept.pop(next(iter(self.kept)))
+            self.evicted += 1
+
+    def _tensors(self, tokens, device):
+        return [torch.empty((1, 8, tokens, 128), dtype=torch.bfloat16, device=device)
+                for _ in range(2 * self.model.config.num_hidden_layers)]
+
+    def first_token(self, agent, ids):
+        past = transformers.DynamicCache(config=self.model.config)
+        found = self.kept.pop(agent.number, None)
+        known = len(found[0]) if found and len(found[0]) < len(ids) and \
+            torch.equal(found[0], ids[:len(found[0])]) else 0
+        if known:
+            self.kept[agent.number] = found
+            tensors = self._tensors(known, DEVICE)
+            at = found[1]
+            for tensor in tensors:
+                flat = tensor.view(torch.uint8).reshape(-1)
+                flat.copy_(self.pool[at:at + flat.nbytes], non_blocking=True)
+                at += flat.nbytes
+            for layer, keys, values in zip(past.layers, tensors[::2], tensors[1::2]):
+                layer.lazy_initialization(keys, values)
+                layer.keys, layer.values = keys, values
+        return past, known, forward(self.model, ids[None, known:], past)
+
+    def keep(self, agent, ids, past):
+        self.kept.pop(agent.number, None)
+        size = sum(layer.keys.nbytes + layer.values.nbytes for layer in past.layers)
+        offset = self._room(size)
+        if offset is None:
+            return
+        at = offset
+        for layer in past.layers:
+            for tensor in (layer.keys, layer.values):
+                flat = tensor.contiguous().view(torch.uint8).reshape(-1)
+                self.pool[at:at + flat.nbytes].copy_(flat, non_blocking=True)
+                at += flat.nbytes
+        torch.cuda.synchronize()
+        self.kept[agent.number] = ids.clone(), offset, size
+
+    def facts(self):
+        return {"evicted": self.evicted}
+
+    def close(self):
+        torch.cuda.synchronize()
+        torch.cuda.cudart().cudaHostUnregister(self.pool.data_ptr())
+        del self.pool
+
+
+class Spillway(Nothing):
+    name = "Spillway"
+
+    def __init__(self, model, host_bytes):
+        super().__init__(model, host_bytes)
+        import spillway.torch
+        self.cache = spillway.Cache(device=DEVICE, host_capacity=host_bytes, token_budget=None,
+                                    write_behind_after="50ms", write_behind_rate=None)
+        self.rescue = spillway.torch.install_rescue(self.cache)
+
+    def first_token(self, agent, ids):
+        past, known = st.load_prefix(ids[None, :-1], self.model, self.cache, chunk=CHUNK)
+        return past, known, forward(self.model, ids[None, known:], past)
+
+    def keep(self, agent, ids, past):
+        st.save_prefix(past, self.model, ids[None], self.cache, chunk=CHUNK,
+                       agent=f"agent{agent.number}")
+
+    def facts(self):
+        stats = self.cache.stats()
+        return {"rescue": self.rescue.kind, "device_gib": stats["device"]["bytes"] / GIB,
+                "host_gib": stats["host"]["bytes"] / GIB,
+                "reclaims": self.rescue.stats().rescues}
+
+    def close(self):
+        self.rescue.remove()
+        self.cache.close()
+
+
+# --- a neighbour ---
+
+NEIGHBOUR = """
+import sys, time, torch
+total = torch.cuda.mem_get_info()[1]
+want, step, failed, took, rounds = total * float(sys.argv[1]), 2 << 30, 0, [], 0
+end = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    held, start = [], time.monotonic()
+    while sum(block.nbytes for block in held) < want and time.monotonic() < end:
+        try:
+            held.append(torch.empty(step, dtype=torch.uint8, device="cuda"))
+            held[-1].fill_(1)
+            torch.cuda.synchronize()
+            time.sleep(0.02)
+        except torch.cuda.OutOfMemoryError:
+            failed += 1
+            time.sleep(0.05)
+    took.append(time.monotonic() - start)
+    rounds += 1
+    time.sleep(4)
+    del held
+    torch.cuda.empty_cache()
+    time.sleep(3)
+print(failed, rounds, max(took))
+"""
+
+
+class Neighbour:
+    """Takes a share of the card in steps of 2 GiB, holds it for 4 s, lets go for 3 s."""
+
+    def __init__(self, part, seconds):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", NEIGHBOUR, str(part), str(seconds)], stdout=subprocess.PIPE,
+            text=True, env={**os.environ, "PYTHONPATH": ""}) if part else None
+
+    def finish(self):
+        if self.process is None:
+            return {}
+        words = self.process.communicate(timeout=60)[0].split()
+        if len(words) != 3:
+            return {"neighbour": "failed"}
+        return {"neighbour_ooms": int(words[0]), "neighbour_rounds": int(words[1]),
+                "neighbour_slowest_s": float(words[2])}
+
+
+# --- the run ---
+
+
+def serve(keeper, agents, seconds, compress, seed):
+    """Turns as they come, one worker; TTFT of each."""
+    rng = random.Random(seed)
+    start = time.perf_counter()
+    due = [(rng.random() * 2, agent.number) for agent in agents]
+    heapq.heapify(due)
+    ttft, known_tokens, all_tokens, ooms = [], 0, 0, 0
+    while due:
+        at, number = heapq.heappop(due)
+        now = time.perf_counter() - start
+        if max(at, now) > seconds:
+            break
+        if at > now:
+            time.sleep(at - now)
+        agent = agents[number]
+        ids = agent.turn().to(DEVICE)
+        try:
+            past, known, logits = keeper.first_token(agent, ids)
+            logits.argmax().item()  # The first token is there.
+            ttft.append(time.perf_counter() - start - at)
+            more = agent._new(DECODED).to(DEVICE)
+            for token in more:
+                forward(keeper.model, token.view(1, 1), past)
+            agent.ids = torch.cat([agent.ids, more.cpu()])
+            keeper.keep(agent, torch.cat([ids, more]), past)
+            known_tokens, all_tokens = known_tokens + known, all_tokens + len(ids)
+        except torch.cuda.OutOfMemoryError:
+            ooms += 1
+            torch.cuda.empty_cache()
+        past = logits = None
+        heapq.heappush(due, (time.perf_counter() - start + pause(agent.rng, compress), number))
+    return dict(turns=len(ttft), ttft_p50_ms=share(ttft, 0.5) * 1e3,
+                ttft_p99_ms=share(ttft, 0.99) * 1e3, our_ooms=ooms,
+                reused_part=known_tokens / max(all_tokens, 1))
+
+
+def one_keeper(make, model, args, deadline):
+    torch.manual_seed(1)
+    system = torch.randint(0, 128000, (SYSTEM_TOKENS,),
+                           generator=torch.Generator().manual_seed(0))
+    agents = [Agent(number, system) for number in range(args.agents)]
+    keeper = make(model, int(args.host_gib * GIB))
+    start = time.monotonic()
+    if make is not Nothing:
+        for agent in agents:  # Everybody has been here before; not timed.
+            ids = agent.ids.to(DEVICE)
+            past, _, _ = keeper.first_token(agent, ids)
+            keeper.keep(agent, ids, past)
+            past = None
+    warm = time.monotonic() - start
+    for part in (0.0, args.neighbour):
+        if deadline.left() < args.phase + 5:
+            say("left out", system=keeper.name, neighbour=part, why="time")
+            continue
+        neighbour = Neighbour(part, args.phase)
+        figures = serve(keeper, agents, args.phase, args.compress, seed=11)
+        say("agents", system=keeper.name, neighbour=part, **figures, **neighbour.finish(),
+            **keeper.facts(), preload_s=warm)
+    keeper.close()
+    torch.cuda.empty_cache()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--agents", type=int, default=36)
+    parser.add_argument("--host-gib", type=float, default=32)
+    parser.add_argument("--neighbour", type=float, default=0.5)
+    parser.add_argument("--phase", type=float, default=30)
+    parser.add_argument("--compress", type=float, default=5)
+    parser.add_argument("--layers", type=int, default=32)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seconds", type=float, default=345)
+    args = parser.parse_args()
+    deadline = Deadline(args.seconds)
+    say_machine()
+    model = llama_8b(args.layers)
+    forward(model, torch.zeros((1, 4096), dtype=torch.int64, device=DEVICE),
+            transformers.DynamicCache(config=model.config))
+    for make in (Spillway, Pinned, Offloaded, Nothing):
+        if args.only in make.__name__.lower():
+            one_keeper(make, model, args, deadline)
+
+
+if __name__ == "__main__":
+    main()
