@@ -9,6 +9,8 @@ EVENTS ?= 20000
 N ?= 1000
 GRAPHS ?= 100000
 COMMANDS ?= 1000000
+CYCLES ?= 100000
+SECONDS ?= 600
 TRACES ?= ../shared/traces
 
 MAKEFLAGS += --no-print-directory
@@ -19,7 +21,7 @@ bootstrap = @tools/bootstrap.sh $(1)
 build     = @tools/build.sh $(1)
 check     = @python3 tools/check.py $(1)
 
-.PHONY: all run test bench bench-resp bench-hostile lint san coverage sim kill-loop sweep graph-check resp-diff resp-kill replay-table ci-long install format clean help
+.PHONY: all run test bench bench-resp bench-hostile bench-asyncio py-soak fuzz-capi lint san coverage sim kill-loop sweep graph-check resp-diff resp-kill replay-table ci-long install format clean help
 .DEFAULT_GOAL := all
 
 all: ## Build the program and the libraries (the default)
@@ -33,7 +35,7 @@ run: ## Start the demo on what this machine has; FOR=20s ends it by itself
 
 test: ## All tests, address and UB sanitizers, headers, install, light lint
 	$(call bootstrap,test)
-	$(call check,release asan-unit headers install lint-light)
+	$(call check,release asan-unit headers install python lint-light)
 
 bench: ## Measure beside the peers, in one run
 	$(call bootstrap,bench)
@@ -49,6 +51,12 @@ bench-hostile: ## Hostile clients: what others feel, and how much spillwayd's me
 	$(call bootstrap,bench)
 	$(call build,release spillwayd_bin)
 	@python3 bench/resp/hostile.py build/release/bin/spillwayd
+
+bench-asyncio: ## A thousand gets and sets at once from one event loop: its longest stall
+	$(call bootstrap,run)
+	$(call build,release spillway_self_contained)
+	@SPILLWAY_LIBRARY=build/release/python/spillway/_lib/libspillway.so.0 PYTHONPATH=python \
+	  python3 bench/asyncio_stall.py
 
 lint: ## Format, include directions, determinism, machine paths, clang-tidy
 	$(call bootstrap,lint)
@@ -91,6 +99,16 @@ resp-kill: ## Kills spillwayd under load N=1000 times and verifies what it serve
 	$(call bootstrap,test)
 	$(call build,release spillwayd_bin)
 	@python3 tests/resp/kill.py build/release/bin/spillwayd --kills $(N)
+
+py-soak: ## Opens, sets, gets and closes from Python CYCLES=100000 times; nothing may grow
+	$(call bootstrap,test)
+	$(call build,release spillway_self_contained)
+	@python3 tools/python_tests.py --soak $(CYCLES)
+
+fuzz-capi: ## The C ABI's border under libFuzzer for SECONDS=600
+	$(call bootstrap,test)
+	$(call build,release build_capi_fuzz)
+	@build/release/tests/capi_fuzz -max_total_time=$(SECONDS) -timeout=60 -rss_limit_mb=4096
 
 replay-table: ## Every order on the traces in TRACES=DIR, beside the goals
 	$(call bootstrap,run)

@@ -8,7 +8,7 @@ set -euo pipefail
 
 run=(g++ cmake ninja-build pkg-config libfmt-dev libspdlog-dev libcli11-dev
      libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev liburing-dev zlib1g-dev libboost1.81-dev)
-tests=(python3 libgtest-dev libgmock-dev librapidcheck-dev)
+tests=(python3 python3-venv binutils libgtest-dev libgmock-dev librapidcheck-dev)
 peers=(redis-server redis-tools)  # To be compared with; and their clients.
 monitors=(prometheus)  # Its promtool reads what /metrics says.
 clang=(clang-19 libclang-rt-19-dev clang-format-19)

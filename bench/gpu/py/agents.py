@@ -112,9 +112,7 @@ class Offloaded(Nothing):
         return past, len(known), forward(self.model, ids[None, len(known):], past)
 
     def keep(self, agent, ids, past):
-        for layer in past.layers:
-            layer.offload()
-        self.pasts[agent.number] = ids.clone(), past
+        self.pasts[agent.number] = ids.clone(), past  # All but its first layer is on the host.
 
     def close(self):
         self.pasts.clear()
