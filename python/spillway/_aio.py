@@ -1,14 +1,17 @@
 """AsyncCache: the same cache for asyncio.
 
 No thread per call: what is in memory is answered at once, all else is submitted, and an eventfd
-in the loop says when it has ended. A cancelled call leaves nothing behind: its batch ends, and
-its lease is released.
+in the loop says when it has ended. When very many calls come in one turn of the loop, those beyond
+a millisecond's worth wait for the next turns, a few at a time, so that others get theirs. A
+cancelled call leaves nothing behind: its batch ends, and its lease is released.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import time
+from collections import deque
 from ctypes import byref, c_size_t
 from datetime import timedelta
 from typing import Any, Callable, Iterable
@@ -20,7 +23,9 @@ from ._values import hint_code, key_bytes, sink_of, token_count, value_of
 from .errors import Closed, NotResident, Refused, SpillwayError
 
 lib = native.lib
-_BATCH = 64  # Completions taken before the loop gets its turn again.
+_BATCH = 32  # Completions taken before the loop gets its turn again.
+_TURN = 0.001  # Seconds of calls in one turn of the loop.
+_WAKE = 8  # Calls beyond that which go on in each turn to come.
 
 
 class _Flight:
@@ -80,6 +85,8 @@ class AsyncCache:
         self._flights: dict[int, _Flight] = {}
         self._tag = 0
         self._completions = (native.Completion * _BATCH)()
+        self._turn_began: float | None = None
+        self._waiting: deque[asyncio.Future[None]] = deque()
 
     # --- life ---
 
@@ -93,6 +100,9 @@ class AsyncCache:
 
     async def close(self) -> None:
         """Waits for what is under way, then closes."""
+        while self._waiting:  # They came first; each turn some of them go on.
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
         flying = [flight.future for flight in self._flights.values() if not flight.future.done()]
         if flying:
             await asyncio.wait(flying, timeout=60)
@@ -127,6 +137,8 @@ class AsyncCache:
         if self._loop is not None and not self._loop.is_closed() and self._flights:
             raise Closed("the cache is in use by another event loop; open one for each")
         self._leave_loop()
+        self._waiting.clear()  # Their loop is gone.
+        self._turn_began = None
         with self.sync._use as cache:
             self._fd = lib.spillway_cache_fd(cache)
         loop.add_reader(self._fd, self._ready)
@@ -148,6 +160,30 @@ class AsyncCache:
             return self._leave_loop()
         for at in range(count.value):
             self._flights.pop(self._completions[at].tag).end()
+
+    async def _turn(self) -> None:
+        """Returns when it is this call's turn; at once, unless many came before it in this one."""
+        loop = self._join_loop()
+        now = time.perf_counter()
+        if self._turn_began is None:
+            self._turn_began = now
+            loop.call_soon(self._next_turn)
+        if now - self._turn_began < _TURN and not self._waiting:
+            return
+        mine = loop.create_future()
+        self._waiting.append(mine)
+        await mine
+
+    def _next_turn(self) -> None:
+        self._turn_began = None
+        woken = 0
+        while self._waiting and woken < _WAKE:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+                woken += 1
+        if self._waiting and self._loop is not None:
+            self._loop.call_soon(self._next_turn)
 
     def _submit(self, operation: native.Operation, keep: Any,
                 land: Callable[[native.Operation], Any]) -> asyncio.Future[Any]:
@@ -172,6 +208,7 @@ class AsyncCache:
                   ttl: float | timedelta | None = None, hint: str | None = None,
                   eta: float | timedelta | None = None, strict: bool = False) -> bool:
         """As ``Cache.set``. The value must stay as it is until this returns."""
+        await self._turn()
         name, source = key_bytes(key), value_of(value)
         options = put_options(_tokens(tokens, token_count), agent, parent, meta, ttl, hint, eta)
         operation = native.Operation()
@@ -192,6 +229,7 @@ class AsyncCache:
                   wait: float | timedelta | None = None, hint: str | None = None) -> Any:
         """As ``Cache.get``: a read-only memoryview that keeps its lease, or None."""
         if into is not None:
+            await self._turn()
             name, sink = key_bytes(key), sink_of(into)
             operation = native.Operation()
             fill_get(operation, name, sink, wait_code(wait), native.HOST, hint_code(hint), None)
@@ -203,6 +241,7 @@ class AsyncCache:
                     wait: float | timedelta | None = None, hint: str | None = None
                     ) -> Lease | None:
         """As ``Cache.lease``."""
+        await self._turn()
         try:
             return self.sync.lease(key, where=where, wait=0, hint=hint)
         except NotResident:
@@ -215,6 +254,7 @@ class AsyncCache:
 
     async def delete(self, key: str | bytes) -> bool:
         """Removes it; False: it was not there."""
+        await self._turn()
         name = key_bytes(key)
         operation = native.Operation(size=ctypes.sizeof(native.Operation), kind=native.ERASE,
                                      key=native.view(name))
