@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """resp_vram.py SPILLWAYD: what a daemon that serves only sockets takes of the GPU.
 
-It senses pressure on GPU 0 by NVML. Before, while a client sets and gets 2 GiB, and
+It senses pressure on the machine's GPU by NVML. Before, while a client sets and gets 2 GiB, and
 after: the card's used memory as the driver says, and who has a context on it.
 """
 import os
@@ -35,7 +35,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="resp-vram-")
     path, config = os.path.join(folder, "s"), os.path.join(folder, "d.toml")
     with open(config, "w") as file:
-        file.write('capacity = "8GiB"\npressure_source = "nvml:0"\n'
+        file.write('capacity = "8GiB"\npressure_source = "nvml"\n'
                    '[server]\nport = 0\nhttp_port = 0\n')
     before = used_mib(), contexts()
     process = subprocess.Popen([sys.argv[1], "--config", config, "--socket", path])
