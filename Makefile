@@ -21,7 +21,7 @@ bootstrap = @tools/bootstrap.sh $(1)
 build     = @tools/build.sh $(1)
 check     = @python3 tools/check.py $(1)
 
-.PHONY: all run test bench bench-resp bench-hostile bench-asyncio py-soak fuzz-capi lint san coverage sim kill-loop sweep graph-check resp-diff resp-kill replay-table ci-long install format clean help
+.PHONY: all run test bench bench-resp bench-hostile bench-asyncio py-soak fuzz lint san coverage sim kill-loop sweep graph-check resp-diff resp-kill replay-table ci-long install format clean help
 .DEFAULT_GOAL := all
 
 all: ## Build the program and the libraries (the default)
@@ -105,10 +105,10 @@ py-soak: ## Opens, sets, gets and closes from Python CYCLES=100000 times; nothin
 	$(call build,release spillway_self_contained)
 	@python3 tools/python_tests.py --soak $(CYCLES)
 
-fuzz-capi: ## The C ABI's border under libFuzzer for SECONDS=600
+fuzz: ## Every border under libFuzzer, one after another, each for SECONDS=600
 	$(call bootstrap,test)
-	$(call build,release build_capi_fuzz)
-	@build/release/tests/capi_fuzz -max_total_time=$(SECONDS) -timeout=60 -rss_limit_mb=4096
+	$(call build,release build_request_fuzz build_config_fuzz build_blob_fuzz build_http_fuzz build_capi_fuzz)
+	@tools/fuzz.sh build/release/tests $(SECONDS)
 
 replay-table: ## Every order on the traces in TRACES=DIR, beside the goals
 	$(call bootstrap,run)

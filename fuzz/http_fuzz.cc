@@ -1,0 +1,127 @@
+// HTTP as nobody would send it, through the same parser with the same limits and on
+// to the Api. Whatever arrives: no crash, an answer with a status, nothing but the
+// open pages without the password, no control without it.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http.hpp>
+#include <fmt/format.h>
+
+#include "http/api.h"
+#include "http/guard.h"
+#include "http/http_server.h"
+
+using namespace spillway;
+namespace beast = boost::beast;
+
+namespace {
+
+void Require(bool holds) {
+  if (!holds) std::abort();
+}
+
+constexpr std::string_view kSecret = "kept-5f2b91";
+
+struct World {
+  http::Feed feed;
+  std::unique_ptr<Cache> cache;
+  std::unique_ptr<http::Api> open;
+  std::unique_ptr<http::Api> guarded;
+
+  World() {
+    Options options;
+    options.capacity = kMiB;
+    options.on_event = [this](const Event& event) { feed.Hear(event); };
+    auto opened = Cache::Open(options);
+    Require(opened.has_value());
+    cache = std::move(*opened);
+    http::Api::Settings settings;
+    settings.cache = cache.get();
+    settings.feed = &feed;
+    open = std::make_unique<http::Api>(settings);
+    settings.password = [] { return std::string("a password nobody guesses"); };
+    guarded = std::make_unique<http::Api>(settings);
+    Fill();
+  }
+  void Fill() const {
+    for (int i = 0; i < 3; ++i) {
+      const std::string key = fmt::format("context:{}", i);
+      SetOptions set;
+      set.tokens = i;
+      Require(cache->Set(key, Source(key.data(), key.size()), set).has_value());
+    }
+    Require(cache->Set(kSecret, Source(kSecret.data(), kSecret.size()), {}).has_value());
+  }
+};
+
+World& TheWorld() {
+  static World world;
+  return world;
+}
+
+std::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
+
+void Ask(const http::Request& request) {
+  const World& world = TheWorld();
+  http::Answer answer = world.guarded->Handle(request);
+  Require(answer.status >= 200 && answer.status < 600);
+  // Nobody knows the password: what is kept is not told, and nothing can be done.
+  if (request.method != "GET" && request.method != "HEAD") {
+    Require(!answer.later && answer.status >= 400);
+  }
+  Require(answer.body.find(kSecret) == std::string::npos);
+  answer = world.open->Handle(request);
+  Require(answer.status >= 200 && answer.status < 600);
+  if (answer.later) {
+    const http::Answer made = answer.later();
+    Require(made.status >= 200 && made.status < 600);
+    world.Fill();  // It may have been a drop.
+  }
+  if (answer.live) {
+    Require(answer.every > Duration::zero());
+    std::uint64_t after = answer.after;
+    Require(!world.open->Step(&after).empty());
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const http::HttpSettings limits;
+  beast::http::request_parser<beast::http::string_body> parser;
+  parser.header_limit(limits.header_max);
+  parser.body_limit(limits.body_max);
+  parser.eager(true);
+  beast::error_code error;
+  std::size_t used = 0;
+  while (used < size && !parser.is_done()) {
+    const std::size_t step =
+        parser.put(boost::asio::const_buffer(data + used, size - used), error);
+    Require(step <= size - used);
+    if (error) return 0;
+    if (step == 0) break;
+    used += step;
+  }
+  if (!parser.is_done()) return 0;
+  const auto& message = parser.get();
+  const std::string origin(View(message[beast::http::field::origin]));
+  http::Request request{.method = View(message.method_string()),
+                        .target = View(message.target()),
+                        .host = View(message[beast::http::field::host]),
+                        .origin = origin,
+                        .authorization = View(message[beast::http::field::authorization]),
+                        .content_type = View(message[beast::http::field::content_type]),
+                        .body = message.body()};
+  Ask(request);
+  // The same from a good neighbour: what a wrong host hides is reached, too.
+  request.host = "localhost";
+  request.origin = {};
+  Ask(request);
+  http::IsOwnOrigin(origin, View(message[beast::http::field::host]));
+  return 0;
+}
