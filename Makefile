@@ -28,10 +28,10 @@ all: ## Build the program and the libraries (the default)
 	$(call bootstrap,run)
 	$(call build,release all)
 
-run: ## Start the demo on what this machine has; FOR=20s ends it by itself
+run: ## Start spillwayd with its demo; FOR=20s instead of a minute
 	$(call bootstrap,run)
-	$(call build,release spillway_bin)
-	@build/release/bin/spillway demo $(if $(FOR),--for $(FOR))
+	$(call build,release spillwayd_bin spillway_bin)
+	@build/release/bin/spillwayd --demo $(if $(FOR),--for $(FOR))
 
 test: ## All tests, address and UB sanitizers, headers, install, light lint
 	$(call bootstrap,test)

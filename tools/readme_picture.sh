@@ -8,7 +8,7 @@ length=${1:-20s}
 record=$(mktemp --suffix=.csv)
 trap 'rm -f "$record"' EXIT
 
-tools/build.sh release spillway_bin
+tools/build.sh release spillwayd_bin spillway_bin
 build/release/bin/spillway demo --for "$length" --record "$record"
 mkdir -p docs
 python3 tools/plot_memory.py "$record" docs/memory.svg

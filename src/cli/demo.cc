@@ -13,19 +13,22 @@ namespace spillway {
 
 namespace {
 
-int Complain(const std::string& what) {
+int Complain(const std::string& what, Code code = Code::kInvalidArgument) {
   fmt::print(stderr, "spillway demo: {}\n", what);
-  return 2;
+  return code == Code::kInvalidArgument ? 2 : 1;
 }
 
 }  // namespace
 
 int RunDemo(int argc, char** argv) {
   demo::DemoOptions options;
+  options.title = "spillway demo";
   std::string length;
   std::string card_size;
-  CLI::App app("A dozen agents with real bytes on a virtual card, and neighbours that squeeze it.",
-               "spillway demo");
+  CLI::App app(
+      "The demo of spillwayd: a dozen agents as its clients on a virtual card, and neighbours that "
+      "squeeze it.",
+      "spillway demo");
   app.add_option("--for", length, "How long, at least 1s [60s]");
   app.add_option("--card-size", card_size,
                  "Bytes of the card [an eighth of what is free, at most 512MiB]");
@@ -46,7 +49,7 @@ int RunDemo(int argc, char** argv) {
     options.card_bytes = *parsed;
   }
   const Result<int> played = demo::Play(options);
-  if (!played) return Complain(played.error().message);
+  if (!played) return Complain(played.error().message, played.error().code);
   return *played;
 }
 

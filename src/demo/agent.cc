@@ -1,5 +1,6 @@
 #include "demo/agent.h"
 
+#include <chrono>
 #include <utility>
 
 #include "demo/content.h"
@@ -32,27 +33,35 @@ AgentCounts& AgentCounts::operator+=(const AgentCounts& other) {
   sets_refused += other.sets_refused;
   bytes_checked += other.bytes_checked;
   wrong_bytes += other.wrong_bytes;
+  resumes += other.resumes;
+  resumed_tokens += other.resumed_tokens;
+  resume_time += other.resume_time;
+  failures += other.failures;
   return *this;
 }
 
-Agent::Agent(std::string name, Conversation shape, AgentSettings settings, Cache* cache)
-    : name_(std::move(name)), settings_(settings), cache_(cache), context_(name_, shape) {
+Agent::Agent(std::string name, Conversation shape, AgentSettings settings,
+             std::unique_ptr<Contexts> contexts)
+    : name_(std::move(name)),
+      settings_(settings),
+      contexts_(std::move(contexts)),
+      context_(name_, shape) {
   view_.name = name_;
   Show(AgentState::kIdle);
 }
 
 void Agent::TakeTurn(const std::stop_token& stop) {
   Show(AgentState::kReading);
-  std::vector<Lease> leases;  // Held while it thinks: what a turn reads stays.
-  const std::size_t found = ReadChain(&leases);
+  const Result<std::size_t> found = ReadChain();
+  if (!found) return GiveUp();
 
   Tokens missing = 0;
-  for (std::size_t i = found; i < context_.blocks().size(); ++i)
+  for (std::size_t i = *found; i < context_.blocks().size(); ++i)
     missing += context_.blocks()[i].tokens;
   if (missing > 0) {
     Show(AgentState::kRecomputing);
     if (!PauseFor(stop, missing * settings_.prefill_per_token)) return;
-    Write();
+    if (!Write()) return GiveUp();
   }
   Show(AgentState::kThinking);
   if (!PauseFor(stop, settings_.think)) return;
@@ -61,8 +70,8 @@ void Agent::TakeTurn(const std::stop_token& stop) {
   const int conversation = context_.conversation();
   context_.AppendTurn();
   // What a new conversation begins with is the next turn's to compute.
-  if (context_.conversation() == conversation) Write();
-  leases.clear();
+  const Status written = context_.conversation() == conversation ? Write() : Forget();
+  if (!written) return GiveUp();
   {
     const std::lock_guard lock(mutex_);
     ++counts_.turns;
@@ -71,40 +80,59 @@ void Agent::TakeTurn(const std::stop_token& stop) {
   Show(AgentState::kIdle);
 }
 
-std::size_t Agent::ReadChain(std::vector<Lease>* leases) {
-  const std::vector<Block>& blocks = context_.blocks();
+Result<std::size_t> Agent::ReadChain() {
   const std::vector<std::string_view> keys = Keys();
-  *leases = cache_->GetChain(keys);
-  // A chain says how far it reaches; the misses behind that are counted when
-  // they are asked for by name.
-  for (std::size_t i = leases->size(); i < keys.size(); ++i) (void)cache_->Get(keys[i]);
-
+  std::size_t found = 0;  // A chain reaches as far as its first gap.
   AgentCounts seen;
-  seen.blocks_found = leases->size();
-  seen.blocks_missed = blocks.size() - leases->size();
-  for (std::size_t i = 0; i < leases->size(); ++i) {
-    const Lease& lease = (*leases)[i];
-    const auto expected = static_cast<Bytes>(blocks[i].tokens) * settings_.bytes_per_token;
-    seen.tokens_found += blocks[i].tokens;
-    seen.bytes_checked += lease.size();
-    seen.wrong_bytes += lease.size() != expected
-                            ? expected
-                            : CountWrongBytes(SeedOf(blocks[i].key), {lease.data(), lease.size()});
+  const auto began = std::chrono::steady_clock::now();
+  const Status read = contexts_->Read(keys, [&](std::size_t i, const Found& block) {
+    if (i == found && block.there) ++found;
+    Check(i, block, &seen);
+  });
+  const Duration took = std::chrono::steady_clock::now() - began;
+  if (!read) return read.error();
+  for (std::size_t i = 0; i < found; ++i) seen.tokens_found += context_.blocks()[i].tokens;
+  seen.blocks_found = found;
+  seen.blocks_missed = keys.size() - found;
+  const bool resumed = found == keys.size();
+  if (resumed) {
+    seen.resumes = 1;
+    seen.resumed_tokens = seen.tokens_found;
+    seen.resume_time = took;
   }
   const std::lock_guard lock(mutex_);
   counts_ += seen;
-  view_.blocks_found = leases->size();
-  return leases->size();
+  view_.blocks_found = found;
+  view_.resume = resumed ? took : Duration::zero();
+  return found;
 }
 
-void Agent::Write() {
+void Agent::Check(std::size_t i, const Found& found, AgentCounts* seen) const {
+  if (!found.there) return;
+  const Block& block = context_.blocks()[i];
+  const auto expected = static_cast<Bytes>(block.tokens) * settings_.bytes_per_token;
+  seen->bytes_checked += found.bytes.size();
+  seen->wrong_bytes += found.bytes.size() != expected || found.tokens != block.tokens
+                           ? expected
+                           : CountWrongBytes(SeedOf(block.key), found.bytes);
+}
+
+Status Agent::Write() {
   const std::vector<Block>& blocks = context_.blocks();
   // Another agent may have written the shared prompt meanwhile; writing it
   // again would cut off everybody's chain behind it.
-  for (std::size_t i = cache_->Match(Keys()); i < blocks.size(); ++i) {
+  const Result<std::size_t> there = contexts_->Match(Keys());
+  if (!there) return there.error();
+  for (std::size_t i = *there; i < blocks.size(); ++i) {
+    const Status set = SetBlock(blocks[i]);
+    if (set) continue;
+    if (set.error().code != Code::kBlocked) return set;
     // Behind a refused block nothing would ever be found: the chain ends there.
-    if (!SetBlock(blocks[i])) return;
+    const std::lock_guard lock(mutex_);
+    ++counts_.sets_refused;
+    return {};
   }
+  return {};
 }
 
 std::vector<std::string_view> Agent::Keys() const {
@@ -114,15 +142,24 @@ std::vector<std::string_view> Agent::Keys() const {
   return keys;
 }
 
-bool Agent::SetBlock(const Block& block) {
+Status Agent::SetBlock(const Block& block) {
   buffer_.resize(static_cast<Bytes>(block.tokens) * settings_.bytes_per_token);
   FillContent(SeedOf(block.key), buffer_);
-  const Status set = cache_->Set(block.key, Source(buffer_.data(), buffer_.size()),
-                                 {.tokens = block.tokens, .agent = name_, .parent = block.parent});
-  if (set) return true;
-  const std::lock_guard lock(mutex_);
-  ++counts_.sets_refused;
-  return false;
+  return contexts_->Set(block, name_, buffer_);
+}
+
+Status Agent::Forget() {
+  const std::vector<std::string> over = context_.TakeForgotten();
+  const std::vector<std::string_view> keys(over.begin(), over.end());
+  return contexts_->Forget(keys);
+}
+
+void Agent::GiveUp() {
+  {
+    const std::lock_guard lock(mutex_);
+    ++counts_.failures;
+  }
+  Show(AgentState::kIdle);
 }
 
 void Agent::Show(AgentState state) {

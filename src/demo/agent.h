@@ -1,6 +1,7 @@
-// An agent of the demo: it has a context and takes turns. Each turn it leases
+// An agent of the demo: it has a context and takes turns. Each turn it reads
 // the part of its chain that is still cached, checks every byte of it,
-// recomputes the rest, thinks, and adds what was said.
+// recomputes the rest, thinks, and adds what was said. What a conversation that
+// is over leaves behind it has forgotten.
 //
 // No model runs. Recomputing is writing the right bytes after the time that a
 // model would need for it: that time is declared, not measured, and everything
@@ -8,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -15,7 +17,7 @@
 #include <vector>
 
 #include "demo/context.h"
-#include "spillway/cache.h"
+#include "demo/contexts.h"
 #include "spillway/units.h"
 
 namespace spillway::demo {
@@ -39,6 +41,10 @@ struct AgentCounts {
   std::uint64_t sets_refused = 0;  // The turn went on without.
   Bytes bytes_checked = 0;
   std::uint64_t wrong_bytes = 0;
+  std::uint64_t resumes = 0;  // Turns that found all of their context.
+  Tokens resumed_tokens = 0;
+  Duration resume_time{};      // Measured: from asking to having checked the last byte.
+  std::uint64_t failures = 0;  // Turns given up, since nobody answered.
 
   AgentCounts& operator+=(const AgentCounts& other);
 };
@@ -52,12 +58,13 @@ struct AgentView {
   Tokens tokens = 0;             // Of its whole context.
   std::size_t blocks = 0;        // Of its whole context.
   std::size_t blocks_found = 0;  // Still cached when its last turn began.
+  Duration resume{};             // How long reading all of it took then; zero: not all was there.
 };
 
 class Agent {
  public:
-  // `cache` is borrowed.
-  Agent(std::string name, Conversation shape, AgentSettings settings, Cache* cache);
+  Agent(std::string name, Conversation shape, AgentSettings settings,
+        std::unique_ptr<Contexts> contexts);
 
   // One thread at a time; ends early once `stop` is requested.
   void TakeTurn(const std::stop_token& stop);
@@ -68,18 +75,23 @@ class Agent {
   AgentCounts counts() const;
 
  private:
-  std::size_t ReadChain(std::vector<Lease>* leases);
-  // Sets what is not cached, in order, as far as the cache takes it.
-  void Write();
+  // How many blocks of the chain are there.
+  Result<std::size_t> ReadChain();
+  void Check(std::size_t i, const Found& found, AgentCounts* seen) const;
+  // Sets what is not cached, in order, as far as it is taken.
+  Status Write();
   std::vector<std::string_view> Keys() const;
-  bool SetBlock(const Block& block);
+  Status SetBlock(const Block& block);
+  Status Forget();
+  // The turn ends here: nobody answers.
+  void GiveUp();
   void Show(AgentState state);
 
   const std::string name_;
   const AgentSettings settings_;
-  Cache* const cache_;
 
   // The turn's thread only.
+  const std::unique_ptr<Contexts> contexts_;
   Context context_;
   std::vector<std::byte> buffer_;
 

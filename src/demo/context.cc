@@ -33,7 +33,13 @@ void Context::AppendTurn() {
   Append(fmt::format("{}/{}/t{:02}/answer", agent_, conversation_, turn_), kAnswerTokens);
 }
 
+std::vector<std::string> Context::TakeForgotten() { return std::exchange(forgotten_, {}); }
+
 void Context::BeginConversation(int turns) {
+  // Prompts and the agent's own prefix go on; turns do not.
+  for (std::size_t i = kSystemBlocks + kPrefixBlocks; i < blocks_.size(); ++i) {
+    forgotten_.push_back(std::move(blocks_[i].key));
+  }
   blocks_.clear();
   ++conversation_;
   turn_ = 0;

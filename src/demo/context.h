@@ -34,9 +34,10 @@ class Context {
   int conversation() const { return conversation_; }
   int turn() const { return turn_; }
 
-  // Adds the next turn. After the last one a new conversation begins first: the
-  // old one's blocks are wanted by nobody any more, and nobody tells the cache.
+  // Adds the next turn. After the last one a new conversation begins first.
   void AppendTurn();
+  // Keys of conversations that are over since the last call: wanted by nobody.
+  std::vector<std::string> TakeForgotten();
 
  private:
   void BeginConversation(int turns);
@@ -45,6 +46,7 @@ class Context {
   const std::string agent_;
   const Conversation shape_;
   std::vector<Block> blocks_;
+  std::vector<std::string> forgotten_;
   int conversation_ = 0;
   int turn_ = 0;
 };

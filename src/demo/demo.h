@@ -1,6 +1,7 @@
-// `spillway demo`: a dozen agents with real bytes on a virtual card, and
-// neighbours, processes of their own, that take memory of it and give it back.
-// Pressure is what the card says; nothing here sets it.
+// The demo: `spillwayd` in a process of its own on a virtual card, a dozen agents
+// that are its clients, and neighbours, processes too, that take memory of the
+// card and give it back. Pressure is what the card says; nothing here sets it.
+// What is shown is what the daemon says of itself.
 #pragma once
 
 #include <memory>
@@ -10,82 +11,90 @@
 #include <thread>
 #include <vector>
 
-#include "demo/card_watch.h"
+#include "demo/caption.h"
+#include "demo/client.h"
+#include "demo/daemon.h"
 #include "demo/event_log.h"
+#include "demo/folder.h"
+#include "demo/graph_teller.h"
+#include "demo/http_client.h"
 #include "demo/level_log.h"
 #include "demo/neighbours.h"
-#include "demo/recorder.h"
+#include "demo/options.h"
+#include "demo/report.h"
 #include "demo/script.h"
 #include "demo/snapshot.h"
 #include "demo/summary.h"
 #include "demo/workflow.h"
 #include "device/cpu/cpu_device.h"
-#include "spillway/cache.h"
 
 namespace spillway::demo {
 
-struct DemoOptions {
-  Duration length = std::chrono::seconds(60);
-  std::optional<Bytes> card_bytes;         // Empty: DefaultDemoCardBytes().
-  std::string record;                      // A CSV file; empty: none.
-  std::string program = "/proc/self/exe";  // What `squeeze` is a command of.
-  int out = 1;                             // A terminal gets a table, all else lines.
-};
-
-inline constexpr Duration kDemoLengthMin = std::chrono::seconds(1);
-inline constexpr Duration kDemoLengthMax = std::chrono::hours(24);
-inline constexpr Bytes kDemoCardMin = 16 * kMiB;
-
-// An eighth of what this machine has free, at most 512 MiB.
-Result<Bytes> DefaultDemoCardBytes();
-// Whether the options can be played here.
-Status CheckDemoOptions(const DemoOptions& options);
-
-// Everything on the stage. Runs from Open; Look and Finish belong to one thread.
+// Everything on the stage. Runs from Open; all calls belong to the thread that
+// opened it.
 class Demo {
  public:
   static Result<std::unique_ptr<Demo>> Open(const DemoOptions& options);
-  // Nobody is left behind: agents stop, neighbours end, the card goes.
+  // Nobody is left behind: agents stop, neighbours and the daemon end, the card
+  // goes.
   ~Demo();
   Demo(const Demo&) = delete;
   Demo& operator=(const Demo&) = delete;
 
-  // What has happened since the last look, as lines for a log.
-  std::vector<std::string> Look();
+  // What has happened since the last look, as lines for a log. An error: the
+  // daemon is gone, or does not answer.
+  Result<std::vector<std::string>> Look();
   Snapshot TakeSnapshot();
   // Since Open, by the machine's clock.
-  Duration now() const { return clock_->Now() - start_; }
+  Duration now() const { return std::chrono::steady_clock::now() - start_; }
+  // Where to look, and what to type.
+  std::vector<std::string> Invitation() const;
 
   // Ends everything and says what it came to.
-  Outcome Finish();
+  Result<Outcome> Finish();
 
  private:
-  Demo(const DemoOptions& options, std::string card, std::unique_ptr<CpuDevice> device);
+  Demo(const DemoOptions& options, std::unique_ptr<Folder> folder,
+       std::unique_ptr<CpuDevice> device);
+  Status StartDaemon();
+  void StartAgents();
 
-  void LookAtLevel(std::vector<std::string>* lines);
+  Status Ask();
+  Status AskForNews();
+  void Note(const News& news, std::vector<std::string>* lines);
+  void LookAtScene(std::vector<std::string>* lines);
   void LookAtNeighbours(std::vector<std::string>* lines);
   void SendNeighbours(std::vector<std::string>* lines);
-  MemoryView ReadMemory(const Stats& stats) const;
+  Figures FiguresNow() const;
+  std::string CaptionNow() const;
 
   const DemoOptions options_;
-  const std::string card_;
-  const std::shared_ptr<Clock> clock_;
-  const TimePoint start_;
-  std::unique_ptr<CpuDevice> device_;  // Makes the card and reads it; takes nothing.
-  const std::shared_ptr<CardWatch> watch_;
-  EventLog events_;
+  const std::chrono::steady_clock::time_point start_;
+  const std::int64_t start_unix_ms_;
+  const std::unique_ptr<Folder> folder_;
+  const std::unique_ptr<CpuDevice> device_;  // Makes the card; takes nothing of it.
   const Options cache_options_;
   const AgentSettings agent_settings_;
-  std::unique_ptr<Cache> cache_;
+  std::unique_ptr<Daemon> daemon_;
+  std::optional<Client> client_;
+  std::optional<HttpClient> http_;
+  std::unique_ptr<GraphTeller> graph_;
   std::unique_ptr<Workflow> workflow_;
   std::jthread agents_;
 
-  // The watching thread's.
+  Report report_;
+  std::uint64_t news_number_ = 0;
+  std::vector<News> news_;  // Heard and not looked at yet.
+  Duration news_at_{};
+  EventLog events_{TimePoint{}};
   LevelLog levels_;
   Neighbours neighbours_;
   std::vector<Neighbour::State> told_;  // Beside neighbours_.all().
-  std::vector<Visit> visits_;
+  const std::vector<Visit> visits_;
   std::size_t next_visit_ = 0;
+  const std::vector<SceneAt> scenes_;
+  std::optional<Scene> scene_;
+  Figures scene_first_;  // When it began.
 };
 
 }  // namespace spillway::demo

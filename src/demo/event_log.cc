@@ -6,8 +6,7 @@ namespace spillway::demo {
 
 namespace {
 
-template <typename T>
-bool Alike(const T& one, const Event& event) {
+bool Alike(const EventGroup& one, const Event& event) {
   return one.action == event.action && one.reason == event.reason && one.level == event.level;
 }
 
@@ -22,13 +21,6 @@ void EventLog::Add(const Event& event) {
   group->to = at;
   ++group->count;
   group->bytes += event.bytes;
-
-  auto tally = std::ranges::find_if(tallies_, [&](const EventTally& t) { return Alike(t, event); });
-  if (tally == tallies_.end()) {
-    tally = tallies_.insert(tally, {event.action, event.reason, event.level, 0, 0});
-  }
-  ++tally->count;
-  tally->bytes += event.bytes;
 }
 
 // Reasons can alternate (a relief while sets make room), so several groups are
@@ -63,13 +55,6 @@ std::vector<EventGroup> EventLog::TakeComplete(Duration now) {
   }
   std::ranges::stable_sort(complete, {}, &EventGroup::to);
   return complete;
-}
-
-std::vector<EventTally> EventLog::Tallies() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<EventTally> sorted = tallies_;
-  std::ranges::stable_sort(sorted, std::greater<>(), &EventTally::count);
-  return sorted;
 }
 
 }  // namespace spillway::demo

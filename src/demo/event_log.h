@@ -1,6 +1,6 @@
 // What left the cache, as a reader wants it: departures that came together for
-// one reason are one line. A flood of a thousand moves is a few lines and a
-// tally, in bounded memory.
+// one reason are one line. A flood of a thousand moves is a few lines, in bounded
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +29,6 @@ struct EventGroup {
   bool taken = false;  // By TakeComplete: nothing is added any more.
 };
 
-struct EventTally {
-  Action action = Action::kDestroy;
-  Reason reason = Reason::kErased;
-  Level level = Level::kRelaxed;
-  std::uint64_t count = 0;
-  Bytes bytes = 0;
-};
-
 // Safe from any thread.
 class EventLog {
  public:
@@ -56,8 +48,6 @@ class EventLog {
   // Groups that are complete by `now` and have not been taken before, by their
   // end.
   std::vector<EventGroup> TakeComplete(Duration now);
-  // Everything ever, most entries first.
-  std::vector<EventTally> Tallies() const;
 
  private:
   static bool IsOpen(const EventGroup& group, Duration at) {
@@ -67,8 +57,7 @@ class EventLog {
 
   const TimePoint start_;
   mutable std::mutex mutex_;
-  std::deque<EventGroup> groups_;    // By their beginning. Guarded by mutex_.
-  std::vector<EventTally> tallies_;  // Guarded by mutex_.
+  std::deque<EventGroup> groups_;  // By their beginning. Guarded by mutex_.
 };
 
 }  // namespace spillway::demo

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "demo/child.h"
 #include "spillway/result.h"
 #include "spillway/units.h"
 
@@ -33,9 +34,9 @@ struct Neighbour {
 // Owned by one thread.
 class Neighbours {
  public:
-  // `program` is our own binary, run as `program squeeze ...`.
+  // `program` is `spillway`, run as `program squeeze ...`.
   Neighbours(std::string program, std::string card);
-  ~Neighbours();
+  ~Neighbours() { EndAll(Duration::zero()); }
   Neighbours(const Neighbours&) = delete;
   Neighbours& operator=(const Neighbours&) = delete;
 
@@ -51,17 +52,13 @@ class Neighbours {
   std::size_t present() const;
 
  private:
-  struct Pipe {
-    int fd = -1;
-    std::string partial;  // Of a line; at most kLineMax bytes.
-  };
   bool Hear(std::size_t i);
   bool Reap(std::size_t i, Duration now);
 
   const std::string program_;
   const std::string card_;
   std::vector<Neighbour> all_;
-  std::vector<Pipe> pipes_;  // Beside all_.
+  std::vector<Child> children_;  // Beside all_.
 };
 
 // Understands a line of `squeeze`: "has 3 MiB after 1.5 ms" and the like.

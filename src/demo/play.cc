@@ -1,9 +1,16 @@
 #include "demo/play.h"
 
+#include <algorithm>
+#include <memory>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/parse.h"
+#include "base/run_dir.h"
+#include "demo/demo.h"
 #include "demo/plain.h"
+#include "demo/recorder.h"
 #include "demo/render.h"
 #include "demo/screen.h"
 #include "demo/stop_signals.h"
@@ -41,18 +48,24 @@ class Player {
     if (Screen::Possible(options.out)) screen_ = std::make_unique<Screen>(options.out);
   }
 
-  void Play(const StopSignals& signals) {
-    bool watched = screen_ != nullptr || WriteLines(demo_->TakeSnapshot().notes);
+  // An error: there is nothing to watch any more.
+  Status Play(const StopSignals& signals) {
+    bool watched = screen_ != nullptr || WriteLines(demo_->Invitation());
     while (watched && demo_->now() < options_.length) {
       const Duration left = options_.length - demo_->now();
-      if (signals.Wait(std::min(kLookPeriod, left))) return;
-      watched = ShowOnce();
+      if (signals.Wait(std::min(kLookPeriod, left))) break;
+      const Result<std::vector<std::string>> news = demo_->Look();
+      if (!news) return news.error();
+      watched = Show(*news);
     }
+    if (screen_ != nullptr || !watched) return {};
+    (void)WriteLines({PlainLine(demo_->now(), demo_->TakeSnapshot().caption)});
+    return {};
   }
 
  private:
-  bool ShowOnce() {
-    const std::vector<std::string> news = demo_->Look();
+  // False: nobody watches any more.
+  bool Show(const std::vector<std::string>& news) {
     const Duration now = demo_->now();
     const bool record = recorder_ != nullptr && record_.Due(now);
     const bool draw = screen_ != nullptr && draw_.Due(now);
@@ -80,37 +93,52 @@ class Player {
   Every status_{kStatusPeriod};
 };
 
+// The daemon of the demo is gone; these are for one of the reader's own.
+std::vector<std::string> NextCommands() {
+  constexpr std::string_view kUsualSocket = "spillway-7379.sock";
+  const Result<std::string> dir = RunDir();
+  std::vector<std::string> lines = {"  next        start one of your own: spillwayd; then"};
+  if (!dir) return lines;
+  for (const std::string& command :
+       Commands(fmt::format("{}/{}", *dir, kUsualSocket), kUsualHttpPort)) {
+    lines.push_back("              " + command);
+  }
+  return lines;
+}
+
+void Write(int out, const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) (void)WriteAll(out, line + "\n");
+}
+
 }  // namespace
 
 Result<int> Play(const DemoOptions& asked) {
-  DemoOptions options = asked;
-  if (!options.card_bytes) {
-    const Result<Bytes> bytes = DefaultDemoCardBytes();
-    if (!bytes) return bytes.error();
-    options.card_bytes = *bytes;
-  }
-  if (Status ok = CheckDemoOptions(options); !ok) return ok.error();
+  const Result<DemoOptions> options = CheckDemoOptions(asked);
+  if (!options) return options.error();
   const StopSignals signals;
-  (void)WriteAll(options.out,
-                 fmt::format("spillway demo: a dozen agents and their neighbours on a "
-                             "card of {}, for {}\n",
-                             FormatBytes(*options.card_bytes), FormatDuration(options.length)));
   std::unique_ptr<Recorder> recorder;
-  if (!options.record.empty()) {
-    auto opened = Recorder::Open(options.record);
+  if (!options->record.empty()) {
+    auto opened = Recorder::Open(options->record);
     if (!opened) return opened.error();
     recorder = std::move(*opened);
   }
-  auto demo = Demo::Open(options);
+  auto demo = Demo::Open(*options);
   if (!demo) return demo.error();
-  Player(options, demo->get(), recorder.get()).Play(signals);
-
-  const Outcome outcome = (*demo)->Finish();
-  for (const std::string& line : Summary(outcome)) (void)WriteAll(options.out, line + "\n");
+  Write(options->out,
+        {fmt::format("{}: a dozen agents and their neighbours on a card of {}, for {}",
+                     options->title, FormatBytes(*options->card_bytes),
+                     FormatDuration(options->length))});
+  if (Status played = Player(*options, demo->get(), recorder.get()).Play(signals); !played) {
+    return played.error();
+  }
+  const Result<Outcome> outcome = (*demo)->Finish();
+  if (!outcome) return outcome.error();
+  Write(options->out, Summary(*outcome));
+  Write(options->out, NextCommands());
   if (recorder != nullptr) {
     if (Status written = recorder->Finish(); !written) return written.error();
   }
-  return outcome.counts.wrong_bytes == 0 ? 0 : 1;
+  return outcome->counts.wrong_bytes == 0 ? 0 : 1;
 }
 
 }  // namespace spillway::demo

@@ -2,7 +2,7 @@
 // table where there is a terminal, as lines elsewhere.
 #pragma once
 
-#include "demo/demo.h"
+#include "demo/options.h"
 #include "spillway/result.h"
 
 namespace spillway::demo {

@@ -47,8 +47,10 @@ class Drawing {
     AddBar();
     AddMemory();
     AddCounts();
+    AddBelow();
     AddDepartures();
     AddNeighbours();
+    if (!s_.caption.empty()) NewLine().AddForeign(s_.caption, paper_.width, Ink::kStrong);
     const std::size_t notes = paper_.height >= 24 ? std::min<std::size_t>(s_.notes.size(), 2) : 0;
     AddAgents(Left(notes));
     AddEvents(Left(notes));
@@ -152,6 +154,17 @@ class Drawing {
     const std::uint64_t refused = n.refused_blocked + n.refused_budget + n.refused_other;
     asked.Add(fmt::format("{} refused", Grouped(refused)),
               refused > 0 ? Ink::kCritical : Ink::kPlain);
+  }
+
+  // The tier below the card, if there is one.
+  void AddBelow() {
+    const TierStats& host = s_.stats.host;
+    if (host.name.empty()) return;
+    Line& line = NewLine();
+    line.Add(fmt::format("below   {} entries", Grouped(host.entries))).To(27);
+    line.Add(fmt::format("{} of RAM", FormatBytes(host.held))).To(46);
+    line.Add(fmt::format("backed {}", ShareText(s_.memory.ours_backed, s_.memory.ours()))).To(63);
+    line.Add(fmt::format("{} up", FormatBytes(s_.stats.moves.bytes_up)));
   }
 
   void AddDepartures() {

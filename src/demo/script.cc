@@ -1,6 +1,7 @@
 #include "demo/script.h"
 
 #include <algorithm>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -11,58 +12,133 @@ namespace spillway::demo {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::seconds;
 
-// One wave, in thousandths of it. The holds overlap: three neighbours leave
-// almost together.
+// In thousandths of a story.
+struct Cue {
+  Scene scene;
+  int from;
+};
 struct Beat {
   int at, hold;
-  double to;
+  double share;
+};
+struct Story {
+  std::span<const Cue> cues;
+  std::span<const Beat> beats;
+};
+
+constexpr Cue kShortCues[] = {{Scene::kFill, 0}, {Scene::kStranger, 300}};
+constexpr Beat kShortBeats[] = {
+    {350, 200, 0.50},  // More than is free: the rest as we give it back.
+    {650, 200, 0.85},  // Almost all.
+};
+constexpr Cue kWholeCues[] = {{Scene::kFill, 0},
+                              {Scene::kWork, 150},
+                              {Scene::kStranger, 300},
+                              {Scene::kSqueezed, 500},
+                              {Scene::kLeaves, 750}};
+constexpr Beat kWholeBeats[] = {
+    {310, 440, 0.50}, {510, 240, 0.35},  // Besides: the agents have what is left.
 };
 constexpr int kArrival = 150;
-constexpr Beat kWave[] = {
-    {250, 160, 0.88},  // PRESSURE
-    {300, 110, 0.94},  // CRITICAL
-    {350, 60, 0.99},   // EMERGENCY, after the levels between
-    {650, 100, 1.10},  // EMERGENCY, at once
-};
-constexpr Duration kWaveLength = std::chrono::seconds(20);
+constexpr Duration kWholeFrom = seconds(40);
+constexpr Duration kWholeLength = seconds(60);
 
 // Idle limits a thirtieth of the usual; a level must last long enough to be
-// seen, and so must a context before it expires.
+// seen, and so must a context before it leaves the card for being idle.
 constexpr int kHaste = 30;
 constexpr Duration kDwell = milliseconds(500);
-constexpr Duration kTtl = std::chrono::seconds(20);
+constexpr Duration kTtl = seconds(20);
 
-Duration WaveOf(Duration length) {
-  return length / std::max<Duration::rep>(1, length / kWaveLength);
+Story StoryFor(Duration length) {
+  if (length < kWholeFrom) return {kShortCues, kShortBeats};
+  return {kWholeCues, kWholeBeats};
+}
+
+Duration::rep TimesToldIn(Duration length) {
+  return std::max<Duration::rep>(1, length / kWholeLength);
 }
 
 }  // namespace
 
-Duration ArrivalFor(Duration length) { return WaveOf(length) * kArrival / 1000; }
+std::string_view Name(Scene scene) {
+  switch (scene) {
+    case Scene::kFill:
+      return "fill";
+    case Scene::kWork:
+      return "work";
+    case Scene::kStranger:
+      return "a stranger";
+    case Scene::kSqueezed:
+      return "squeezed";
+    case Scene::kLeaves:
+      return "it leaves";
+  }
+  return "";
+}
+
+std::string_view About(Scene scene) {
+  switch (scene) {
+    case Scene::kFill:
+      return "twelve agents come, with all they remember";
+    case Scene::kWork:
+      return "a plan, three who act on it, a review, round after round";
+    case Scene::kStranger:
+      return "another process takes memory of the card";
+    case Scene::kSqueezed:
+      return "a second one comes; the agents go on with what is left and the RAM below";
+    case Scene::kLeaves:
+      return "the card is free again, and contexts come back as they are wanted";
+  }
+  return "";
+}
+
+std::vector<SceneAt> ScenesFor(Duration length) {
+  const Story story = StoryFor(length);
+  const Duration::rep times = TimesToldIn(length);
+  const Duration one = length / times;
+  std::vector<SceneAt> scenes;
+  for (Duration::rep i = 0; i < times; ++i) {
+    for (const Cue& cue : story.cues) {
+      // They come only once.
+      if (i > 0 && cue.scene == Scene::kFill) continue;
+      const bool first_again = i > 0 && cue.scene == Scene::kWork;
+      scenes.push_back({cue.scene, i * one + (first_again ? Duration() : one * cue.from / 1000)});
+    }
+  }
+  return scenes;
+}
+
+Scene SceneAtTime(const std::vector<SceneAt>& scenes, Duration now) {
+  Scene scene = Scene::kFill;
+  for (const SceneAt& each : scenes) {
+    if (each.from <= now) scene = each.scene;
+  }
+  return scene;
+}
 
 std::vector<Visit> VisitsFor(Duration length) {
-  const Duration wave = WaveOf(length);
-  const Duration::rep waves = length / wave;
+  const Story story = StoryFor(length);
+  const Duration::rep times = TimesToldIn(length);
+  const Duration one = length / times;
   std::vector<Visit> visits;
-  for (Duration::rep i = 0; i < waves; ++i) {
-    for (const Beat& beat : kWave) {
-      visits.push_back({i * wave + wave * beat.at / 1000, wave * beat.hold / 1000, beat.to});
+  for (Duration::rep i = 0; i < times; ++i) {
+    for (const Beat& beat : story.beats) {
+      visits.push_back({i * one + one * beat.at / 1000, one * beat.hold / 1000, beat.share});
     }
   }
   return visits;
 }
 
-Bytes BytesToReach(double to, Bytes total, Bytes free) {
-  constexpr Bytes kPage = 4 * kKiB;
-  const double bytes = static_cast<double>(free) - (1 - to) * static_cast<double>(total);
-  const double most = 0.75 * static_cast<double>(total);
-  return std::max(kPage, static_cast<Bytes>(std::clamp(bytes, 0.0, most)) / kPage * kPage);
-}
+Duration ArrivalFor(Duration length) { return length / TimesToldIn(length) * kArrival / 1000; }
 
-Options DemoCacheOptions(const std::string& card) {
+Bytes DemoBelowBytes(Bytes card_bytes) { return card_bytes + card_bytes / 2; }
+
+Options DemoCacheOptions(const std::string& card, Bytes card_bytes) {
   Options options;
   options.card = card;
+  options.host_capacity = DemoBelowBytes(card_bytes);
   options.idle_normal /= kHaste;
   options.idle_critical /= kHaste;
   options.ttl = kTtl;

@@ -1,7 +1,10 @@
-// What the demo plays: the settings it runs under and when the neighbour comes.
+// What the demo plays: the settings it runs under, its scenes, and when
+// neighbours come.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "spillway/options.h"
@@ -9,30 +12,39 @@
 
 namespace spillway::demo {
 
-// The neighbour comes at `at`, takes so much that pressure becomes `to`, and
-// leaves `hold` later. How much that is, the card says at that moment. Above 1
-// it is more than is free: it gets the rest as we give it back.
+enum class Scene : std::uint8_t { kFill, kWork, kStranger, kSqueezed, kLeaves };
+// "a stranger"
+std::string_view Name(Scene scene);
+// What it is about, for who watches: "another process takes memory of the card".
+std::string_view About(Scene scene);
+
+struct SceneAt {
+  Scene scene = Scene::kFill;
+  Duration from{};
+};
+// A short demo fills and has a stranger; one of 40 s and more tells the whole
+// story, one of minutes tells it again and again.
+std::vector<SceneAt> ScenesFor(Duration length);
+Scene SceneAtTime(const std::vector<SceneAt>& scenes, Duration now);
+
+// A neighbour comes at `at`, takes that share of the card, and leaves `hold`
+// later.
 struct Visit {
   Duration at{};
   Duration hold{};
-  double to = 0;
+  double share = 0;
 };
-
-// Waves of visits over a demo of this length. Each wave climbs level by level
-// to EMERGENCY, goes, leaves time for RELAXED, and comes back wanting more
-// than is free.
 std::vector<Visit> VisitsFor(Duration length);
 
 // How long the agents take to come.
 Duration ArrivalFor(Duration length);
 
-// Bytes the neighbour has to take for pressure to become `to`: at least a page,
-// at most three quarters of the card.
-Bytes BytesToReach(double to, Bytes total, Bytes free);
+// RAM below the card: all that agents remember, at any time, with room to spare.
+Bytes DemoBelowBytes(Bytes card_bytes);
 
 // The mode table's times are made for days; a demo has seconds. Idle limits, dwell
-// and ttl are shorter here, and nothing else differs.
-Options DemoCacheOptions(const std::string& card);
+// and ttl are shorter here.
+Options DemoCacheOptions(const std::string& card, Bytes card_bytes);
 // Says so: "shorter: idle 4 s|1 s (usual 2 min|30 s), ...".
 std::string HasteNote(const Options& options);
 

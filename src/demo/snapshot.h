@@ -1,5 +1,5 @@
 // One moment of one card, as a person watches it: what render.h draws and
-// plain.h writes. Filled by the demo today, from a daemon's answers later.
+// plain.h writes. Filled from what a daemon says of itself.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace spillway::demo {
 struct MemoryView {
   Bytes total = 0;
   Bytes free = 0;
-  Bytes ours_backed = 0;  // With a verified copy below; none while there is one tier.
+  Bytes ours_backed = 0;  // Chunks with nothing but what has a verified copy below.
   Bytes ours_unbacked = 0;
   Bytes others = 0;
 
@@ -38,7 +38,8 @@ struct NeighbourRow {
 };
 
 struct Snapshot {
-  std::string title;  // "spillway demo"
+  std::string title;    // "spillwayd --demo"
+  std::string caption;  // One sentence on what is going on.
   std::string card;
   Duration at{};                   // Since the beginning.
   std::optional<Duration> length;  // Empty: no end is set.

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/parse.h"
+#include "demo/caption.h"
 #include "demo/words.h"
 
 namespace spillway::demo {
@@ -70,16 +71,34 @@ std::string PrefillText(const Outcome& o) {
                      FormatDuration(o.prefill_per_token));
 }
 
-// Only what the policy took: an agent's own replacing is no loss.
-void AddDestroyed(const std::vector<EventTally>& left, std::vector<std::string>* lines) {
-  std::string_view name = "destroyed";
-  for (const EventTally& t : left) {
-    if (t.action != Action::kDestroy && t.action != Action::kExpire) continue;
-    lines->push_back(Row(name, fmt::format("{:>9} {} at {} ({})", Grouped(t.count), Name(t.reason),
-                                           Upper(Name(t.level)), FormatBytes(t.bytes))));
-    name = "";
+std::string ActionsText(const Stats& stats) {
+  std::vector<std::string> parts;
+  for (const Action action : {Action::kBack, Action::kDrop, Action::kDemote, Action::kExpire}) {
+    parts.push_back(fmt::format(
+        "{} {}", Grouped(stats.left_by_action.at(static_cast<std::size_t>(action))), Done(action)));
   }
-  if (!name.empty()) lines->push_back(Row(name, "nothing"));
+  return Joined(parts, "nothing");
+}
+
+std::string ResumedText(const Outcome& o) {
+  const AgentCounts& c = o.counts;
+  const auto resumes = static_cast<std::int64_t>(c.resumes);
+  if (resumes == 0) return "no turn found all of its context";
+  return fmt::format("{} turns found all of their context: on average {} tokens in {}, measured",
+                     Grouped(c.resumes),
+                     Grouped(static_cast<std::uint64_t>(c.resumed_tokens / resumes)),
+                     FormatDuration(c.resume_time / resumes));
+}
+
+void AddTrouble(const Outcome& o, std::vector<std::string>* lines) {
+  if (o.counts.failures > 0) {
+    lines->push_back(Row("trouble", fmt::format("{} turns were given up: the daemon did not answer",
+                                                Grouped(o.counts.failures))));
+  }
+  if (o.graph_untold > 0) {
+    lines->push_back(Row("trouble", fmt::format("{} words to the step graph were not taken",
+                                                Grouped(o.graph_untold))));
+  }
 }
 
 }  // namespace
@@ -87,27 +106,38 @@ void AddDestroyed(const std::vector<EventTally>& left, std::vector<std::string>*
 std::vector<std::string> Summary(const Outcome& o) {
   const AgentCounts& c = o.counts;
   std::vector<std::string> lines;
-  lines.push_back(fmt::format("summary: {} on card {}, {} of this machine's memory",
-                              Seconds(o.length), o.card, FormatBytes(o.card_bytes)));
-  lines.push_back(Row("agents", fmt::format("{} agents, {} rounds, {} turns", o.agents,
-                                            Grouped(o.rounds), Grouped(c.turns))));
+  lines.push_back(fmt::format("summary: {} on card {}, {} of this machine's memory, {} below it",
+                              Seconds(o.length), o.card, FormatBytes(o.card_bytes),
+                              FormatBytes(o.below_bytes)));
+  lines.push_back(
+      Row("agents", fmt::format("{} agents, clients of the daemon's socket; {} rounds, {} turns",
+                                o.agents, Grouped(o.rounds), Grouped(c.turns))));
   lines.push_back(
       Row("contexts", fmt::format("{} blocks set, {} refused (those turns went on without)",
                                   Grouped(o.stats.sets), Grouped(c.sets_refused))));
   lines.push_back(
-      Row("found", fmt::format("{} of {} blocks read ({})", Grouped(c.blocks_found),
-                               Grouped(c.blocks_found + c.blocks_missed),
-                               ShareText(c.blocks_found, c.blocks_found + c.blocks_missed))));
+      Row("hits", fmt::format("{} of {} blocks asked for ({}), by the daemon's count",
+                              Grouped(o.stats.hits), Grouped(o.stats.hits + o.stats.misses),
+                              ShareText(o.stats.hits, o.stats.hits + o.stats.misses))));
+  lines.push_back(Row("resumed", ResumedText(o)));
   lines.push_back(Row("prefill", PrefillText(o)));
   lines.push_back(Row("levels", LevelsText(o.levels)));
   AddTakes(o.neighbours, &lines);
+  lines.push_back(Row("moves", ActionsText(o.stats)));
   lines.push_back(Row("left", ReasonsText(o.stats)));
-  AddDestroyed(o.left, &lines);
-  lines.push_back(Row("", "(one tier, so leaving is destruction; nothing below to move to yet)"));
+  AddTrouble(o, &lines);
+  lines.push_back(Row("destroyed", fmt::format("{} contexts (not those that agents had erased)",
+                                               Grouped(Destroyed(o.stats)))));
   lines.push_back(
       Row("checked", fmt::format("{} read back byte by byte, {} wrong bytes",
                                  FormatBytes(c.bytes_checked), Grouped(c.wrong_bytes))));
   return lines;
+}
+
+std::vector<std::string> Commands(const std::string& socket, std::uint16_t http_port) {
+  return {fmt::format("redis-cli -s {} SPILL.MODE", socket),
+          fmt::format("spillway stats --socket {}", socket),
+          fmt::format("curl -s http://127.0.0.1:{}/metrics", http_port)};
 }
 
 }  // namespace spillway::demo

@@ -2,38 +2,58 @@
 // it side by side, a review; round after round. The three are the researchers
 // in one round, then the builders, then the writers; every third review is the
 // auditor's. So some contexts are wanted all the time and some rest for long.
+//
+// Three rounds are a job, and each job is told beforehand as a run of the step
+// graph, each step as it begins and ends.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <stop_token>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "demo/agent.h"
-#include "spillway/cache.h"
+#include "demo/contexts.h"
 
 namespace spillway::demo {
 
+// Tells the graph: the words of a SPILL.GRAPH command. From any thread.
+using TellGraph = std::function<Status(const std::vector<std::string_view>& words)>;
+using MakeContexts = std::function<std::unique_ptr<Contexts>()>;
+
+// A job's three rounds as SPILL.GRAPH LOAD takes them.
+std::string JobDocument(std::uint64_t job);
+
 class Workflow {
  public:
-  // `cache` is borrowed.
-  Workflow(const AgentSettings& settings, Cache* cache);
+  // Each agent gets Contexts of its own.
+  Workflow(const AgentSettings& settings, const MakeContexts& contexts, TellGraph tell);
 
   // All have come after `arrival`; then rounds until stopped.
   void Run(Duration arrival, const std::stop_token& stop);
 
   // From any thread.
   std::uint64_t rounds() const { return rounds_.load(std::memory_order_relaxed); }
+  // Words to the graph that were not taken.
+  std::uint64_t untold() const { return untold_.load(std::memory_order_relaxed); }
   std::vector<AgentView> views() const;
   AgentCounts counts() const;
 
  private:
   void Gather(Duration arrival, const std::stop_token& stop);
   void RunRound(std::uint64_t round, const std::stop_token& stop);
+  void RunStep(std::uint64_t round, const std::string& step, std::size_t agent,
+               const std::stop_token& stop);
+  void Tell(const std::vector<std::string_view>& words);
 
+  const TellGraph tell_;
   std::vector<std::unique_ptr<Agent>> agents_;  // Constant after construction.
   std::atomic<std::uint64_t> rounds_{0};
+  std::atomic<std::uint64_t> untold_{0};
 };
 
 }  // namespace spillway::demo

@@ -14,6 +14,7 @@
 #include "base/parse.h"
 #include "base/run_dir.h"
 #include "base/small_file.h"
+#include "demo/play.h"
 #include "server/notify.h"
 #include "server/server.h"
 #include "server/settings.h"
@@ -36,6 +37,7 @@ struct Flags {
   bool has_port = false;
   bool has_http_port = false;
   bool has_socket = false;
+  bool demo = false;
 };
 
 int Say(const Error& error) {
@@ -153,6 +155,25 @@ int Serve(Config config, const Flags& flags, Duration for_time) {
   return 0;
 }
 
+// The demo starts this program anew, as its daemon, with settings of its own.
+int PlayDemo(const Flags& flags, Duration for_time) {
+  if (!flags.config.empty() || !flags.dir.empty()) {
+    return Say({Code::kInvalidArgument,
+                "--demo brings settings of its own: leave out --config and --dir"});
+  }
+  for (const std::uint64_t port : {flags.port, flags.http_port}) {
+    if (port <= 65'535) continue;
+    return Say({Code::kInvalidArgument, fmt::format("{} is no port: they end at 65535", port)});
+  }
+  demo::DemoOptions options;
+  if (!flags.for_time.empty()) options.length = for_time;
+  options.socket = flags.socket;
+  if (flags.has_port) options.port = static_cast<std::uint16_t>(flags.port);
+  if (flags.has_http_port) options.http_port = static_cast<std::uint16_t>(flags.http_port);
+  const Result<int> played = demo::Play(options);
+  return played ? *played : Say(played.error());
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("spillwayd: contexts for every program that speaks Redis", "spillwayd");
   Flags flags;
@@ -165,6 +186,9 @@ int Main(int argc, char** argv) {
   CLI::Option* const socket =
       app.add_option("--socket", flags.socket, "Path of the Unix socket; empty: none");
   app.add_option("--for", flags.for_time, "Ends by itself after this long, as in 20s");
+  app.add_flag("--demo", flags.demo,
+               "A demo, for 60s: agents as clients, neighbours, all live; HTTP on another port if "
+               "its own is taken");
   bool version = false;
   app.add_flag("--version", version, "Print the version");
   if (const auto done = ReadArguments(&app, argc, argv)) return *done;
@@ -178,9 +202,10 @@ int Main(int argc, char** argv) {
   Duration for_time{};
   if (!flags.for_time.empty()) {
     const Result<Duration> time = ParseDuration(flags.for_time);
-    if (!time) return Say(time.error());
+    if (!time) return Say({time.error().code, "--for: " + time.error().message});
     for_time = *time;
   }
+  if (flags.demo) return PlayDemo(flags, for_time);
   Result<Config> config = ReadConfig(flags);
   if (!config) return Say(config.error());
   if (const Status ok = CheckSettings(config->server); !ok) return Say(ok.error());

@@ -1,0 +1,82 @@
+#include "demo/options.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/parse.h"
+#include "demo/script.h"
+#include "device/cpu/machine_memory.h"
+
+namespace spillway::demo {
+
+namespace {
+
+Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
+
+Status CheckLength(Duration length) {
+  if (length >= kDemoLengthMin && length <= kDemoLengthMax) return {};
+  return Bad(fmt::format("a demo of {} can't be played: from {} to {} is right",
+                         FormatDuration(length), FormatDuration(kDemoLengthMin),
+                         FormatDuration(kDemoLengthMax)));
+}
+
+Status CheckCard(Bytes card) {
+  if (card < kDemoCardMin) {
+    return Bad(fmt::format("a card of {} is too small: at least {}", FormatBytes(card),
+                           FormatBytes(kDemoCardMin)));
+  }
+  // Agents and neighbours together fill the card with real memory, and copies of
+  // what is on it lie below.
+  const Result<Bytes> available = AvailableMemory();
+  const Bytes below = DemoBelowBytes(card);
+  if (!available || (below >= card && card + below <= *available / 2)) return {};
+  return Bad(
+      fmt::format("a card of {} and {} below it are more than half of the {} this machine has free",
+                  FormatBytes(card), FormatBytes(below), FormatBytes(*available)));
+}
+
+Result<std::string> ProgramBeside(const std::string& name) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return Error{Code::kUnavailable, "/proc/self/exe: " + error.message()};
+  const std::string path = self.parent_path() / name;
+  if (::access(path.c_str(), X_OK) == 0) return path;
+  return Error{Code::kUnavailable,
+               fmt::format("the demo needs the program {} beside {}, and it is not there; `make` "
+                           "builds both, `make install` installs both",
+                           name, self.string())};
+}
+
+}  // namespace
+
+Result<Bytes> DefaultDemoCardBytes() {
+  const Result<Bytes> available = AvailableMemory();
+  if (!available) return available.error();
+  return std::min<Bytes>(512 * kMiB, *available / 8 / kMiB * kMiB);
+}
+
+Result<DemoOptions> CheckDemoOptions(const DemoOptions& asked) {
+  DemoOptions options = asked;
+  if (!options.card_bytes) {
+    const Result<Bytes> bytes = DefaultDemoCardBytes();
+    if (!bytes) return bytes.error();
+    options.card_bytes = *bytes;
+  }
+  if (Status ok = CheckLength(options.length); !ok) return ok.error();
+  if (Status ok = CheckCard(*options.card_bytes); !ok) return ok.error();
+  if (options.http_port == 0) return Bad("the demo is watched by HTTP: --http-port 0 leaves none");
+  for (auto& [program, name] :
+       {std::pair(&options.daemon, "spillwayd"), std::pair(&options.squeeze, "spillway")}) {
+    if (!program->empty()) continue;
+    Result<std::string> found = ProgramBeside(name);
+    if (!found) return found.error();
+    *program = std::move(*found);
+  }
+  return options;
+}
+
+}  // namespace spillway::demo

@@ -1,0 +1,140 @@
+#include "demo/socket.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace spillway::demo {
+
+namespace {
+
+constexpr std::size_t kLineMax = 64 * kKiB;
+
+Error Failed(const std::string& where, const char* why) {
+  return Error{Code::kUnavailable, fmt::format("{}: {}", where, why)};
+}
+
+// Connecting is a write to the kernel: it keeps to the bound, too.
+void Bound(int fd, Duration within) {
+  const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(within).count();
+  timeval bound{};
+  bound.tv_sec = static_cast<time_t>(micros / 1'000'000);
+  bound.tv_usec = static_cast<suseconds_t>(micros % 1'000'000);
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &bound, sizeof bound);
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &bound, sizeof bound);
+}
+
+Result<Socket> Connect(int family, const sockaddr* to, socklen_t bytes, const std::string& where,
+                       Duration within) {
+  const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return Failed(where, std::strerror(errno));
+  Bound(fd, within);
+  Socket socket(fd);
+  if (::connect(fd, to, bytes) != 0) return Failed(where, std::strerror(errno));
+  return socket;
+}
+
+}  // namespace
+
+Result<Socket> Socket::ConnectUnix(const std::string& path, Duration within) {
+  sockaddr_un to{};
+  to.sun_family = AF_UNIX;
+  if (path.size() >= sizeof to.sun_path) return Failed(path, "too long a path for a socket");
+  std::memcpy(to.sun_path, path.c_str(), path.size() + 1);
+  return Connect(AF_UNIX, reinterpret_cast<const sockaddr*>(&to), sizeof to, path, within);
+}
+
+Result<Socket> Socket::ConnectLoopback(std::uint16_t port, Duration within) {
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return Connect(AF_INET, reinterpret_cast<const sockaddr*>(&to), sizeof to,
+                 fmt::format("127.0.0.1:{}", port), within);
+}
+
+Socket::Socket(Socket&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      buffer_(std::move(other.buffer_)),
+      given_(std::exchange(other.given_, 0)) {}
+
+Socket& Socket::operator=(Socket&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(buffer_, other.buffer_);
+  std::swap(given_, other.given_);
+  return *this;
+}
+
+Socket::~Socket() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status Socket::SendAll(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      return Error{Code::kDeadline, "nobody read what was sent in time"};
+    }
+    if (sent < 0) return Failed("send", std::strerror(errno));
+    bytes.remove_prefix(static_cast<std::size_t>(sent));
+  }
+  return {};
+}
+
+Status Socket::Fill() {
+  std::array<char, 64 * kKiB> bytes;
+  const ssize_t got = ::recv(fd_, bytes.data(), bytes.size(), 0);
+  if (got > 0) {
+    buffer_.erase(0, std::exchange(given_, 0));
+    buffer_.append(bytes.data(), static_cast<std::size_t>(got));
+    return {};
+  }
+  if (got < 0 && errno == EINTR) return {};
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+    return Error{Code::kDeadline, "no answer in time"};
+  }
+  return Failed("receive",
+                got == 0 ? "the other side closed the connection" : std::strerror(errno));
+}
+
+Result<std::string> Socket::ReadLine() {
+  std::size_t end = 0;
+  while ((end = buffer_.find("\r\n", given_)) == std::string::npos) {
+    if (buffer_.size() - given_ > kLineMax) return Failed("receive", "a line without an end");
+    if (Status ok = Fill(); !ok) return ok.error();
+  }
+  std::string line = buffer_.substr(given_, end - given_);
+  given_ = end + 2;
+  return line;
+}
+
+Result<std::string> Socket::ReadBytes(std::size_t bytes) {
+  constexpr std::size_t kAtOnce = 4 * kMiB;
+  std::string out = buffer_.substr(given_, bytes);
+  given_ += out.size();
+  while (out.size() < bytes) {
+    const std::size_t before = out.size();
+    out.resize(before + std::min(bytes - before, kAtOnce));
+    const ssize_t got = ::recv(fd_, out.data() + before, out.size() - before, 0);
+    out.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got > 0 || (got < 0 && errno == EINTR)) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      return Error{Code::kDeadline, "no answer in time"};
+    }
+    return Failed("receive", "the other side closed the connection");
+  }
+  return out;
+}
+
+}  // namespace spillway::demo
