@@ -1,10 +1,14 @@
-// `spillway demo` as a user starts it: the real program, without a terminal.
+// `spillwayd --demo` and `spillway demo` as a user starts them: the real programs,
+// with and without a terminal.
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +25,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "demo/client.h"
+#include "demo/http_client.h"
+#include "demo/report.h"
 #include "device/testing/scratch_run_dir.h"
 
 extern char** environ;  // NOLINT: POSIX wants it declared by hand.
@@ -30,6 +37,7 @@ namespace {
 
 using std::chrono::seconds;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -39,7 +47,6 @@ class Program {
   enum class Out : std::uint8_t { kPipe, kTerminal };
 
   explicit Program(std::vector<std::string> arguments, Out out = Out::kPipe) {
-    arguments.insert(arguments.begin(), SPILLWAY_BIN);
     std::vector<char*> argv;
     argv.reserve(arguments.size() + 1);
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -49,7 +56,7 @@ class Program {
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_adddup2(&files, theirs, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&files, theirs, STDERR_FILENO);
-    EXPECT_EQ(::posix_spawn(&pid_, SPILLWAY_BIN, &files, nullptr, argv.data(), environ), 0);
+    EXPECT_EQ(::posix_spawn(&pid_, argv.front(), &files, nullptr, argv.data(), environ), 0);
     posix_spawn_file_actions_destroy(&files);
     ::close(theirs);
   }
@@ -117,11 +124,36 @@ class Program {
 class DemoTest : public ::testing::Test {
  protected:
   std::string Path(const std::string& name) const { return run_dir_.path() + "/" + name; }
-  bool CardIsGone(pid_t pid) const {
-    return !std::filesystem::exists(run_dir_.CardPath("demo-" + std::to_string(pid)));
+  // Its card and its folder.
+  bool NothingIsLeftOf(pid_t pid) const {
+    const std::string name = "demo-" + std::to_string(pid);
+    return !std::filesystem::exists(run_dir_.CardPath(name)) &&
+           !std::filesystem::exists(Path(name));
   }
   testing::ScratchRunDir run_dir_;
 };
+
+// What `pattern` caught in `text`; empty: nothing.
+std::string Caught(const std::string& text, const std::string& pattern) {
+  std::smatch match;
+  return std::regex_search(text, match, std::regex(pattern)) ? match[1].str() : std::string();
+}
+std::string SocketIn(const std::string& text) {
+  return Caught(text, "redis-cli -s ([^ ]+) SPILL.MODE");
+}
+pid_t DaemonIn(const std::string& text) { return std::stoi("0" + Caught(text, "is pid ([0-9]+)")); }
+
+// A process that is dead and not yet reaped runs no more.
+bool Runs(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string number, name, state;
+  return static_cast<bool>(file >> number >> name >> state) && state != "Z" && state != "X";
+}
+bool EndsWithin(pid_t pid, seconds time) {
+  const auto give_up = std::chrono::steady_clock::now() + time;
+  while (Runs(pid) && std::chrono::steady_clock::now() < give_up) ::poll(nullptr, 0, 1);
+  return !Runs(pid);
+}
 
 std::set<std::string> NeighboursIn(const std::string& text) {
   std::set<std::string> pids;
@@ -133,7 +165,7 @@ std::set<std::string> NeighboursIn(const std::string& text) {
 }
 
 TEST_F(DemoTest, PlaysToItsEndWithoutATerminal) {
-  Program demo({"demo", "--for", "6s", "--card-size", "64MiB", "--record", Path("record.csv")});
+  Program demo({SPILLWAY_BIN, "demo", "--for", "6s", "--card-size", "64MiB"});
   const pid_t pid = demo.pid();
   ASSERT_EQ(demo.End(), 0) << demo.text();
   const std::string& text = demo.text();
@@ -144,16 +176,132 @@ TEST_F(DemoTest, PlaysToItsEndWithoutATerminal) {
   const std::set<std::string> neighbours = NeighboursIn(text);
   EXPECT_FALSE(neighbours.empty()) << text;
   EXPECT_FALSE(neighbours.contains(std::to_string(pid)));
+  EXPECT_FALSE(neighbours.contains(std::to_string(DaemonIn(text))));
 
-  EXPECT_THAT(text, HasSubstr("level RELAXED -> "));
-  EXPECT_THAT(text, HasSubstr("summary: "));
-  EXPECT_THAT(text, HasSubstr("destroyed"));
+  EXPECT_THAT(text, AllOf(HasSubstr("fill: "), HasSubstr("a stranger: "), HasSubstr("summary: ")));
+  EXPECT_THAT(text, HasSubstr("dropped"));
+  EXPECT_THAT(text, HasSubstr("destroyed   0 contexts"));
   EXPECT_THAT(text, HasSubstr(", 0 wrong bytes\n"));
-  EXPECT_TRUE(CardIsGone(pid));
+  EXPECT_THAT(text, Not(HasSubstr("trouble")));
+  EXPECT_THAT(text, HasSubstr("curl -s http://127.0.0.1:7380/metrics"));
+  EXPECT_TRUE(NothingIsLeftOf(pid));
+  EXPECT_FALSE(Runs(DaemonIn(text)));
+}
+
+TEST_F(DemoTest, TheDaemonPlaysItToo) {
+  Program demo({SPILLWAYD_BIN, "--demo", "--for", "4s"});
+  const pid_t pid = demo.pid();
+  ASSERT_EQ(demo.End(), 0) << demo.text();
+  EXPECT_THAT(demo.text(), HasSubstr("spillwayd --demo: a dozen agents"));
+  EXPECT_THAT(demo.text(), HasSubstr("open http://127.0.0.1:"));
+  EXPECT_THAT(demo.text(), HasSubstr("wants "));
+  EXPECT_THAT(demo.text(), HasSubstr(", 0 wrong bytes\n"));
+  EXPECT_TRUE(NothingIsLeftOf(pid));
+}
+
+TEST_F(DemoTest, AgentsAreClientsAndAllFiguresAreTheDaemons) {
+  Program demo({SPILLWAY_BIN, "demo", "--for", "6s", "--card-size", "64MiB"});
+  ASSERT_TRUE(demo.ReadUntil("a stranger: ")) << demo.text();
+  Result<demo::Client> client = demo::Client::Connect(SocketIn(demo.text()));
+  ASSERT_TRUE(client) << client.error().message;
+  const Result<demo::Reply> told = client->Ask({"SPILL.STATS", "JSON"});
+  ASSERT_TRUE(told) << told.error().message;
+  const Result<demo::Report> report = demo::ReadReport(told->text);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GE(report->clients, 12U + 3U);  // The agents, the graph's, the watcher's, ours.
+  EXPECT_GT(report->stats.hits, 0U);
+  EXPECT_EQ(client->Ask({"EXISTS", "system/0", "planner/prefix/0"})->number, 2);
+  EXPECT_THAT(client->Ask({"SPILL.EXPLAIN", "planner/prefix/0"})->text, HasSubstr("planner"));
+
+  const std::string port = Caught(demo.text(), "http://127.0.0.1:([0-9]+)/;");
+  demo::HttpClient http(static_cast<std::uint16_t>(std::stoi("0" + port)));
+  const Result<std::string> metrics = http.Get("/metrics");
+  ASSERT_TRUE(metrics) << metrics.error().message;
+  EXPECT_THAT(*metrics, HasSubstr("spillway_command_calls_total{command=\"spill.set\"}"));
+  EXPECT_THAT(*metrics, HasSubstr("spillway_command_calls_total{command=\"spill.graph|load\"}"));
+  EXPECT_THAT(*metrics, HasSubstr("spillway_command_calls_total{command=\"spill.graph|finish\"}"));
+  EXPECT_FALSE(http.Get("/nothing/here"));
+  EXPECT_TRUE(http.Get("/healthz"));
+  ASSERT_EQ(::kill(demo.pid(), SIGINT), 0);
+  EXPECT_EQ(demo.End(), 0) << demo.text();
+}
+
+TEST_F(DemoTest, AWrongByteIsFoundAndToldByTheExitStatus) {
+  Program demo({SPILLWAY_BIN, "demo", "--for", "5s", "--card-size", "64MiB"});
+  ASSERT_TRUE(demo.ReadUntil("a stranger: ")) << demo.text();
+  Result<demo::Client> client = demo::Client::Connect(SocketIn(demo.text()));
+  ASSERT_TRUE(client) << client.error().message;
+  const Result<demo::Reply> before = client->Ask({"GET", "system/0"});
+  ASSERT_TRUE(before);
+  std::string bytes = before->text;
+  ASSERT_FALSE(bytes.empty());
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  ASSERT_TRUE(client->Ask({"SPILL.SET", "system/0", bytes, "TOKENS", "256"}));
+  EXPECT_EQ(demo.End(), 1);
+  EXPECT_THAT(demo.text(), ContainsRegex("byte by byte, [1-9][0-9,]* wrong bytes"));
+}
+
+TEST_F(DemoTest, OneThatIsKilledLeavesNoProcess) {
+  Program demo({SPILLWAY_BIN, "demo", "--for", "6s", "--card-size", "64MiB"});
+  ASSERT_TRUE(demo.ReadUntil("neighbour pid ")) << demo.text();
+  ASSERT_TRUE(demo.ReadUntil(" wants ")) << demo.text();
+  const pid_t daemon = DaemonIn(demo.text());
+  const pid_t neighbour = std::stoi("0" + Caught(demo.text(), "neighbour pid ([0-9]+) wants"));
+  ASSERT_TRUE(Runs(daemon));
+  const std::string folder = Path("demo-" + std::to_string(demo.pid()));
+  EXPECT_TRUE(std::filesystem::exists(folder));
+  ASSERT_EQ(::kill(demo.pid(), SIGKILL), 0);
+  EXPECT_EQ(demo.End(), -1);
+  EXPECT_TRUE(EndsWithin(daemon, seconds(10)));
+  EXPECT_TRUE(EndsWithin(neighbour, seconds(10)));
+  // What files it left the next one takes away.
+  Program next({SPILLWAY_BIN, "demo", "--for", "1s", "--card-size", "16MiB"});
+  EXPECT_EQ(next.End(), 0) << next.text();
+  EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
+TEST_F(DemoTest, ADaemonThatDiesIsTold) {
+  Program demo({SPILLWAY_BIN, "demo", "--for", "10min", "--card-size", "64MiB"});
+  const pid_t pid = demo.pid();
+  ASSERT_TRUE(demo.ReadUntil("RELAXED")) << demo.text();
+  ASSERT_EQ(::kill(DaemonIn(demo.text()), SIGKILL), 0);
+  EXPECT_EQ(demo.End(), 1);
+  EXPECT_THAT(demo.text(), HasSubstr("ended by itself, signal 9"));
+  EXPECT_TRUE(NothingIsLeftOf(pid));
+}
+
+TEST_F(DemoTest, APortInUseIsNamedAndNothingIsStarted) {
+  const int taken = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof at;
+  ASSERT_EQ(::bind(taken, reinterpret_cast<sockaddr*>(&at), bytes), 0);
+  ASSERT_EQ(::listen(taken, 1), 0);
+  ASSERT_EQ(::getsockname(taken, reinterpret_cast<sockaddr*>(&at), &bytes), 0);
+  const std::string port = std::to_string(ntohs(at.sin_port));
+  for (const char* flag : {"--port", "--http-port"}) {
+    Program demo({SPILLWAYD_BIN, "--demo", "--for", "4s", flag, port});
+    const pid_t pid = demo.pid();
+    EXPECT_EQ(demo.End(), 1) << flag;
+    EXPECT_THAT(demo.text(), HasSubstr("127.0.0.1:" + port)) << flag;
+    EXPECT_THAT(demo.text(), Not(HasSubstr("RELAXED")));
+    EXPECT_TRUE(NothingIsLeftOf(pid));
+  }
+  ::close(taken);
+}
+
+TEST_F(DemoTest, WithoutTheOtherProgramItSaysWhatIsMissing) {
+  const std::string alone = Path("spillwayd");
+  std::filesystem::copy_file(SPILLWAYD_BIN, alone);
+  Program demo({alone, "--demo", "--for", "4s"});
+  EXPECT_EQ(demo.End(), 1);
+  EXPECT_THAT(demo.text(), HasSubstr("needs the program spillway beside " + alone));
 }
 
 TEST_F(DemoTest, RecordsWhatTheCardSaid) {
-  Program demo({"demo", "--for", "2s", "--card-size", "16MiB", "--record", Path("record.csv")});
+  Program demo({SPILLWAY_BIN, "demo", "--for", "2s", "--card-size", "16MiB", "--record",
+                Path("record.csv")});
   ASSERT_EQ(demo.End(), 0) << demo.text();
   std::ifstream file(Path("record.csv"));
   std::string line;
@@ -170,16 +318,15 @@ TEST_F(DemoTest, RecordsWhatTheCardSaid) {
         unbacked >> comma;
     EXPECT_TRUE(fields) << line;
     EXPECT_EQ(total, 16U << 20U);
-    EXPECT_EQ(backed, 0U);
-    EXPECT_LE(free, total);
-    EXPECT_LE(unbacked, total);
+    EXPECT_LE(free + others + backed + unbacked, total);
   }
   EXPECT_GT(lines, 3);
 }
 
 TEST_F(DemoTest, DrawsATableOnATerminalAndLeavesItAsItWas) {
   ::setenv("TERM", "xterm", 1);
-  Program demo({"demo", "--for", "10min", "--card-size", "64MiB"}, Program::Out::kTerminal);
+  Program demo({SPILLWAY_BIN, "demo", "--for", "10min", "--card-size", "64MiB"},
+               Program::Out::kTerminal);
   ASSERT_TRUE(demo.ReadUntil("what left, and why")) << demo.text();
   ASSERT_EQ(::kill(demo.pid(), SIGINT), 0);
   EXPECT_EQ(demo.End(), 0);
@@ -194,39 +341,53 @@ TEST_F(DemoTest, DrawsATableOnATerminalAndLeavesItAsItWas) {
 }
 
 TEST_F(DemoTest, CtrlCEndsItWithASummary) {
-  Program demo({"demo", "--for", "10min", "--card-size", "64MiB"});
+  Program demo({SPILLWAY_BIN, "demo", "--for", "10min", "--card-size", "64MiB"});
   const pid_t pid = demo.pid();
   ASSERT_TRUE(demo.ReadUntil("RELAXED"));
   ASSERT_EQ(::kill(pid, SIGINT), 0);
   EXPECT_EQ(demo.End(), 0) << demo.text();
   EXPECT_THAT(demo.text(), HasSubstr("summary: "));
-  EXPECT_TRUE(CardIsGone(pid));
+  EXPECT_TRUE(NothingIsLeftOf(pid));
 }
 
 TEST_F(DemoTest, EndsWhenNobodyReads) {
-  Program demo({"demo", "--for", "10min", "--card-size", "64MiB"});
+  Program demo({SPILLWAY_BIN, "demo", "--for", "10min", "--card-size", "64MiB"});
   const pid_t pid = demo.pid();
   ASSERT_TRUE(demo.ReadUntil("RELAXED"));
   demo.CloseOutput();
   EXPECT_EQ(demo.End(), 0);
-  EXPECT_TRUE(CardIsGone(pid));
+  EXPECT_TRUE(NothingIsLeftOf(pid));
 }
 
 TEST_F(DemoTest, WrongArgumentsAreNamed) {
-  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
-      {{"demo", "--for", "20"}, "--for: "},
-      {{"demo", "--for", "0s"}, "a demo of 0 s can't be played"},
-      {{"demo", "--card-size", "4G"}, "--card-size: "},
-      {{"demo", "--card-size", "1MiB"}, "a card of 1 MiB is too small"},
-      {{"demo", "--card-size", "1024TiB"}, "more than half of the"},
-      {{"demo", "--for", "1s", "--record", "/nowhere/record.csv"},
-       "cannot write '/nowhere/record.csv'"},
-      {{"demo", "--fast"}, "--fast"},
+  struct Wrong {
+    std::vector<std::string> words;
+    int status;
+    std::string message;
   };
-  for (const auto& [arguments, message] : wrong) {
-    Program demo(arguments);
-    EXPECT_EQ(demo.End(), 2) << message;
-    EXPECT_THAT(demo.text(), HasSubstr(message));
+  const std::string demo = SPILLWAY_BIN;
+  const std::string daemon = SPILLWAYD_BIN;
+  const std::vector<Wrong> wrong = {
+      {{demo, "demo", "--for", "20"}, 2, "--for: "},
+      {{demo, "demo", "--for", "0s"}, 2, "a demo of 0 s can't be played"},
+      {{demo, "demo", "--card-size", "4G"}, 2, "--card-size: "},
+      {{demo, "demo", "--card-size", "1MiB"}, 2, "a card of 1 MiB is too small"},
+      {{demo, "demo", "--card-size", "1024TiB"}, 2, "more than half of the"},
+      {{demo, "demo", "--for", "1s", "--record", "/nowhere/record.csv"},
+       1,
+       "cannot write '/nowhere/record.csv'"},
+      {{demo, "demo", "--fast"}, 2, "--fast"},
+      {{daemon, "--demo", "--for", "20"}, 2, "--for: "},
+      {{daemon, "--demo", "--for", "0s"}, 2, "a demo of 0 s can't be played"},
+      {{daemon, "--demo", "--config", "x.toml"}, 2, "leave out --config and --dir"},
+      {{daemon, "--demo", "--http-port", "0"}, 2, "watched by HTTP"},
+      {{daemon, "--demo", "--port", "65536"}, 2, "65536 is no port"},
+      {{daemon, "--demo", "--socket", "/nowhere/s.sock"}, 1, "/nowhere/s.sock: No such file"},
+  };
+  for (const auto& [words, status, message] : wrong) {
+    Program program(words);
+    EXPECT_EQ(program.End(), status) << message;
+    EXPECT_THAT(program.text(), HasSubstr(message));
   }
 }
 

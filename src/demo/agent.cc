@@ -53,7 +53,7 @@ Agent::Agent(std::string name, Conversation shape, AgentSettings settings,
 void Agent::TakeTurn(const std::stop_token& stop) {
   Show(AgentState::kReading);
   const Result<std::size_t> found = ReadChain();
-  if (!found) return GiveUp();
+  if (!found) return GiveUp(stop);
 
   Tokens missing = 0;
   for (std::size_t i = *found; i < context_.blocks().size(); ++i)
@@ -61,7 +61,7 @@ void Agent::TakeTurn(const std::stop_token& stop) {
   if (missing > 0) {
     Show(AgentState::kRecomputing);
     if (!PauseFor(stop, missing * settings_.prefill_per_token)) return;
-    if (!Write()) return GiveUp();
+    if (!Write()) return GiveUp(stop);
   }
   Show(AgentState::kThinking);
   if (!PauseFor(stop, settings_.think)) return;
@@ -71,7 +71,7 @@ void Agent::TakeTurn(const std::stop_token& stop) {
   context_.AppendTurn();
   // What a new conversation begins with is the next turn's to compute.
   const Status written = context_.conversation() == conversation ? Write() : Forget();
-  if (!written) return GiveUp();
+  if (!written) return GiveUp(stop);
   {
     const std::lock_guard lock(mutex_);
     ++counts_.turns;
@@ -102,6 +102,7 @@ Result<std::size_t> Agent::ReadChain() {
   }
   const std::lock_guard lock(mutex_);
   counts_ += seen;
+  view_.blocks_asked = keys.size();
   view_.blocks_found = found;
   view_.resume = resumed ? took : Duration::zero();
   return found;
@@ -123,16 +124,29 @@ Status Agent::Write() {
   // again would cut off everybody's chain behind it.
   const Result<std::size_t> there = contexts_->Match(Keys());
   if (!there) return there.error();
-  for (std::size_t i = *there; i < blocks.size(); ++i) {
-    const Status set = SetBlock(blocks[i]);
+  std::size_t end = *there;
+  for (; end < blocks.size(); ++end) {
+    const Status set = SetBlock(blocks[end]);
     if (set) continue;
     if (set.error().code != Code::kBlocked) return set;
     // Behind a refused block nothing would ever be found: the chain ends there.
     const std::lock_guard lock(mutex_);
     ++counts_.sets_refused;
-    return {};
+    break;
   }
-  return {};
+  return ReadBack(*there, end);
+}
+
+Status Agent::ReadBack(std::size_t from, std::size_t to) {
+  if (from == to) return {};
+  AgentCounts seen;
+  const std::vector<std::string_view> keys = Keys();
+  const Status read =
+      contexts_->Read(std::span(keys).subspan(from, to - from),
+                      [&](std::size_t i, const Found& found) { Check(from + i, found, &seen); });
+  const std::lock_guard lock(mutex_);
+  counts_ += seen;
+  return read;
 }
 
 std::vector<std::string_view> Agent::Keys() const {
@@ -154,11 +168,12 @@ Status Agent::Forget() {
   return contexts_->Forget(keys);
 }
 
-void Agent::GiveUp() {
+void Agent::GiveUp(const std::stop_token& stop) {
   {
     const std::lock_guard lock(mutex_);
     ++counts_.failures;
   }
+  (void)PauseFor(stop, settings_.think);
   Show(AgentState::kIdle);
 }
 

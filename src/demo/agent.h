@@ -55,10 +55,12 @@ struct AgentView {
   AgentState state = AgentState::kIdle;
   int conversation = 0;
   int turn = 0;
-  Tokens tokens = 0;             // Of its whole context.
-  std::size_t blocks = 0;        // Of its whole context.
-  std::size_t blocks_found = 0;  // Still cached when its last turn began.
-  Duration resume{};             // How long reading all of it took then; zero: not all was there.
+  Tokens tokens = 0;       // Of its whole context.
+  std::size_t blocks = 0;  // Of its whole context.
+  // When its last turn began: what it had then, and of that, still cached.
+  std::size_t blocks_asked = 0;
+  std::size_t blocks_found = 0;
+  Duration resume{};  // How long reading all of it took then; zero: not all was there.
 };
 
 class Agent {
@@ -78,13 +80,14 @@ class Agent {
   // How many blocks of the chain are there.
   Result<std::size_t> ReadChain();
   void Check(std::size_t i, const Found& found, AgentCounts* seen) const;
-  // Sets what is not cached, in order, as far as it is taken.
+  // Sets what is not cached, in order, as far as it is taken, and reads that back.
   Status Write();
+  Status ReadBack(std::size_t from, std::size_t to);
   std::vector<std::string_view> Keys() const;
   Status SetBlock(const Block& block);
   Status Forget();
-  // The turn ends here: nobody answers.
-  void GiveUp();
+  // The turn ends here, after a while: nobody answers.
+  void GiveUp(const std::stop_token& stop);
   void Show(AgentState state);
 
   const std::string name_;

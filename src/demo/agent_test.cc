@@ -166,6 +166,34 @@ TEST_F(AgentTest, GivesUpATurnThatNobodyAnswers) {
   EXPECT_EQ(agent.view().state, AgentState::kIdle);
 }
 
+// Spoils what it is told to keep.
+class SpoiltContexts final : public Contexts {
+ public:
+  explicit SpoiltContexts(std::unique_ptr<Contexts> real) : real_(std::move(real)) {}
+  Status Read(std::span<const std::string_view> keys, const Each& each) override {
+    return real_->Read(keys, each);
+  }
+  Result<std::size_t> Match(std::span<const std::string_view> keys) override {
+    return real_->Match(keys);
+  }
+  Status Set(const Block& block, std::string_view agent,
+             std::span<const std::byte> bytes) override {
+    std::vector<std::byte> spoilt(bytes.begin(), bytes.end());
+    if (block.key == "coder/1/t03/answer") spoilt.front() ^= std::byte{1};
+    return real_->Set(block, agent, spoilt);
+  }
+  Status Forget(std::span<const std::string_view> keys) override { return real_->Forget(keys); }
+
+ private:
+  const std::unique_ptr<Contexts> real_;
+};
+
+TEST_F(AgentTest, ReadsBackWhatItHasSet) {
+  Agent agent("coder", kShort, kAtOnce, std::make_unique<SpoiltContexts>(Contexts()));
+  agent.TakeTurn({});  // Its third turn is written, and nobody asked for it yet.
+  EXPECT_EQ(agent.counts().wrong_bytes, 1U);
+}
+
 TEST_F(AgentTest, TimesWhatItFindsWhole) {
   Agent agent("coder", kShort, kAtOnce, Contexts());
   agent.TakeTurn({});

@@ -1,5 +1,7 @@
 #include "demo/caption.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/parse.h"
@@ -47,10 +49,9 @@ std::string StrangerText(const Stats& before, const Stats& now,
 }
 
 std::string SqueezedText(const Stats& before, const Stats& now) {
-  return fmt::format("{} of {} entries only below; {} brought up for reads, {} before",
+  return fmt::format("{} of {} entries only in the RAM below; {} brought up",
                      Grouped(now.entries - std::min(now.entries, now.device.entries)),
-                     Grouped(now.entries), FormatBytes(now.moves.bytes_up - before.moves.bytes_up),
-                     FormatBytes(now.moves.ahead_bytes - before.moves.ahead_bytes));
+                     Grouped(now.entries), FormatBytes(now.moves.bytes_up - before.moves.bytes_up));
 }
 
 std::string LeavesText(const Stats& before, const Stats& now) {

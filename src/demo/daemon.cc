@@ -64,6 +64,12 @@ Status WriteText(const std::string& path, const std::string& text) {
   return Error{Code::kUnavailable, fmt::format("cannot write {}: {}", path, std::strerror(errno))};
 }
 
+// As either side of the daemon says it.
+bool SaysPortIsTaken(std::string_view message) {
+  return message.find("another process listens there") != message.npos ||
+         message.find("Address already in use") != message.npos;
+}
+
 std::string HowEnded(int status) {
   if (WIFSIGNALED(status)) return fmt::format("signal {}", WTERMSIG(status));
   return fmt::format("status {}", WEXITSTATUS(status));
@@ -90,10 +96,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options) {
   for (int i = 1;; ++i) {
     Result<std::unique_ptr<Daemon>> daemon = TryStart(options);
     const bool chosen = !options.port || !options.http_port;
-    if (daemon || i == kTries || !chosen ||
-        daemon.error().message.find("another process listens there") == std::string::npos) {
-      return daemon;
-    }
+    if (daemon || i == kTries || !chosen || !SaysPortIsTaken(daemon.error().message)) return daemon;
   }
 }
 

@@ -257,7 +257,8 @@ Snapshot Demo::TakeSnapshot() {
   s.agents_title = fmt::format("agents: plan, 3 x act, review; round {}; tokens, % found cached",
                                workflow_->rounds() + 1);
   for (const AgentView& view : workflow_->views()) {
-    const double cached = static_cast<double>(view.blocks_found) / static_cast<double>(view.blocks);
+    const double cached = static_cast<double>(view.blocks_found) /
+                          static_cast<double>(std::max<std::size_t>(1, view.blocks_asked));
     s.agents.push_back({view.name, std::string(Name(view.state)), view.tokens, cached});
   }
   for (const Neighbour& n : neighbours_.all()) {

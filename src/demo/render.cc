@@ -88,8 +88,8 @@ class Drawing {
     Line& line = NewLine();
     line.Add(Upper(Name(s_.mode)), InkOf(s_.level));
     if (s_.mode != ModeOf(s_.level)) line.Add(fmt::format(" (level {})", Name(s_.level)));
-    line.Add(fmt::format(" for {}", Seconds(s_.level_for))).To(28);
-    line.Add("pressure ").Add(PressureText(s_.pressure), InkOf(s_.level));
+    line.Add(fmt::format(" for {}  ", Seconds(s_.level_for))).To(28);
+    line.Add("pressure ").Add(PressureText(s_.pressure), InkOf(s_.level)).Add("  ");
     if (s_.blocked) line.To(48).Add("sets are refused", Ink::kEmergency);
   }
 

@@ -57,6 +57,10 @@ Snapshot Busy() {
     group.last_key = "last-" + std::to_string(i);
     s.events.push_back(group);
   }
+  s.caption = "a stranger: pid 4712 had 100 MiB after 3 ms";
+  s.stats.host.name = "host";
+  s.stats.host.entries = 1'111;
+  s.stats.host.held = 222 * kMiB;
   s.notes = {"first note", "second note"};
   return s;
 }
@@ -90,11 +94,14 @@ TEST(Render, ShowsEverythingOn80x24) {
   const auto lines = Render(Busy(), {});
   EXPECT_EQ(lines.size(), 24U);
   const std::string all = Joined(lines);
-  for (const char* text :
-       {"demo-4711", "0:07 of 0:20", "EMERGENCY for 1.2 s", "pressure 0.97", "sets are refused",
-        "ours 200 MiB", "others 300 MiB", "free 12 MiB", "1,234 entries", "1,234,567 tokens",
-        "hits 90.0 %", "17 refused", "idle 1,001", "pid 4712", "agent-0 ", "agent-11", "first-29",
-        "first note", "second note"}) {
+  for (const char* text : {"demo-4711",        "0:07 of 0:20",     "EMERGENCY for 1.2 s",
+                           "pressure 0.97",    "sets are refused", "ours 200 MiB",
+                           "others 300 MiB",   "free 12 MiB",      "1,234 entries",
+                           "1,234,567 tokens", "hits 90.0 %",      "17 refused",
+                           "1,111 entries",    "222 MiB of RAM",   "a stranger: pid 4712",
+                           "idle 1,001",       "pid 4712",         "agent-0 ",
+                           "agent-11",         "first-29",         "first note",
+                           "second note"}) {
     EXPECT_THAT(all, HasSubstr(text));
   }
   EXPECT_THAT(all, Not(HasSubstr("first-1 ")));  // Old events make way for new ones.
@@ -159,7 +166,8 @@ TEST(Render, AModeThatIsNotTheLevelShowsBoth) {
   Snapshot s = Busy();
   s.mode = Mode::kWorkflowAware;
   s.level = Level::kPressure;
-  EXPECT_THAT(Joined(Render(s, {})), HasSubstr("WORKFLOW_AWARE (level pressure)"));
+  EXPECT_THAT(Joined(Render(s, {})),
+              HasSubstr("WORKFLOW_AWARE (level pressure) for 1.2 s  pressure 0.97"));
 }
 
 TEST(Plain, AStatusIsOneLine) {
