@@ -64,10 +64,15 @@ Status WriteText(const std::string& path, const std::string& text) {
   return Error{Code::kUnavailable, fmt::format("cannot write {}: {}", path, std::strerror(errno))};
 }
 
-// As either side of the daemon says it.
-bool SaysPortIsTaken(std::string_view message) {
-  return message.find("another process listens there") != message.npos ||
-         message.find("Address already in use") != message.npos;
+// Whether a port that was not asked for is somebody else's by now, as either side
+// of the daemon says it.
+bool SaysChosenPortIsTaken(std::string_view message, const DaemonOptions& options) {
+  const bool taken = message.find("another process listens there") != message.npos ||
+                     message.find("Address already in use") != message.npos;
+  const auto names = [&](const std::optional<std::uint16_t>& port) {
+    return port && message.find(fmt::format(":{}:", *port)) != message.npos;
+  };
+  return taken && !names(options.port) && !names(options.http_port);
 }
 
 std::string HowEnded(int status) {
@@ -95,8 +100,9 @@ Daemon::~Daemon() { Stop(); }
 Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options) {
   for (int i = 1;; ++i) {
     Result<std::unique_ptr<Daemon>> daemon = TryStart(options);
-    const bool chosen = !options.port || !options.http_port;
-    if (daemon || i == kTries || !chosen || !SaysPortIsTaken(daemon.error().message)) return daemon;
+    if (daemon || i == kTries || !SaysChosenPortIsTaken(daemon.error().message, options)) {
+      return daemon;
+    }
   }
 }
 
@@ -126,7 +132,16 @@ Result<std::unique_ptr<Daemon>> Daemon::TryStart(const DaemonOptions& options) {
   return daemon;
 }
 
-// Ready is who says so: on its socket and by HTTP.
+// On its socket first: until it answers there, its port of HTTP may be another's.
+Status Daemon::AnswersWithin(Duration time) const {
+  Result<Client> client = Client::Connect(socket_, time);
+  if (!client) return client.error();
+  const Result<Reply> pong = client->Ask({"PING"});
+  if (!pong) return pong.error();
+  const Result<std::string> ready = HttpClient(http_port_, time).Get("/readyz");
+  return ready ? Status() : ready.error();
+}
+
 Status Daemon::WaitUntilReady() {
   constexpr Duration kWithin = std::chrono::seconds(2);
   std::string why = "it did not listen";
@@ -138,12 +153,9 @@ Status Daemon::WaitUntilReady() {
                    last_words_.empty() ? fmt::format("spillwayd ended ({})", HowEnded(status))
                                        : last_words_};
     }
-    if (Result<Client> client = Client::Connect(socket_, kWithin)) {
-      const Result<Reply> pong = client->Ask({"PING"});
-      const Result<std::string> ready = HttpClient(http_port_, kWithin).Get("/readyz");
-      if (pong && ready) return {};
-      why = pong ? ready.error().message : pong.error().message;
-    }
+    const Status ready = AnswersWithin(kWithin);
+    if (ready) return {};
+    why = ready.error().message;
     ::poll(nullptr, 0, kLookMs);
   }
   return Error{Code::kDeadline,

@@ -49,6 +49,7 @@ class Daemon {
   Daemon(Child child, std::string socket, std::uint16_t port, std::uint16_t http_port);
   static Result<std::unique_ptr<Daemon>> TryStart(const DaemonOptions& options);
   Status WaitUntilReady();
+  Status AnswersWithin(Duration time) const;
   void Hear();
 
   Child child_;
