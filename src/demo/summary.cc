@@ -119,6 +119,11 @@ std::vector<std::string> Summary(const Outcome& o) {
       Row("hits", fmt::format("{} of {} blocks asked for ({}), by the daemon's count",
                               Grouped(o.stats.hits), Grouped(o.stats.hits + o.stats.misses),
                               ShareText(o.stats.hits, o.stats.hits + o.stats.misses))));
+  lines.push_back(
+      Row("found", fmt::format("{} of {} blocks of contexts ({}), by the agents'; the rest of the "
+                               "hits is what they had just set",
+                               Grouped(c.blocks_found), Grouped(c.blocks_found + c.blocks_missed),
+                               ShareText(c.blocks_found, c.blocks_found + c.blocks_missed))));
   lines.push_back(Row("resumed", ResumedText(o)));
   lines.push_back(Row("prefill", PrefillText(o)));
   lines.push_back(Row("levels", LevelsText(o.levels)));
