@@ -1,6 +1,7 @@
 #include "demo/demo.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>

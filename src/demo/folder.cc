@@ -14,12 +14,14 @@
 #include <fmt/format.h>
 
 #include "base/run_dir.h"
+#include "demo/socket.h"
 
 namespace spillway::demo {
 
 namespace {
 
 constexpr std::string_view kPrefix = "demo-";
+constexpr Duration kWithin = std::chrono::seconds(1);
 
 void Remove(const std::string& run_dir, const std::string& name) {
   std::error_code ignored;
@@ -42,7 +44,11 @@ void RemoveLeftBehind(const std::string& run_dir) {
   std::filesystem::directory_iterator each(run_dir, error);
   for (; !error && each != std::filesystem::directory_iterator(); each.increment(error)) {
     const std::string name = each->path().filename().string();
-    if (IsLeftBehind(name)) Remove(run_dir, name);
+    // A number may be unknown here and in use in another container: where somebody
+    // answers, somebody is.
+    if (IsLeftBehind(name) && !Socket::ConnectUnix(each->path() / "spillway.sock", kWithin)) {
+      Remove(run_dir, name);
+    }
   }
 }
 

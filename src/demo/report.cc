@@ -1,6 +1,7 @@
 #include "demo/report.h"
 
 #include <exception>
+#include <stdexcept>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
