@@ -39,7 +39,7 @@ STAGES = {
     "tsan": (CLANG, [build("tsan", "tests"), tests("tsan")]),
     "stress": (CLANG, [build("tsan", "stress"),
                        ["build/tsan/tests/stress", "--ops", "10000000", "--threads", "4"]]),
-    "python": ([], [build("release", "spillway_self_contained", "spillwayd_bin"),
+    "python": ([], [build("release", "spillway_self_contained", "spillwayd_bin", "fake_gpu_cuda"),
                     PY + ["tools/python_tests.py"]]),
     "headers": ([], [PY + ["tools/check_headers.py"]]),
     "install": ([], [build("release", "all"), PY + ["tools/install_test.py"]]),
