@@ -80,12 +80,15 @@ class _Handle:
         self.users = 0
         self.closing = False
         self.lock = threading.Condition()
+        self.closers: list[Any] = []  # Who uses it past this package, to be told first.
 
     def close(self) -> str:
         # In a forked child the parent's threads are not here, and one may have held the lock.
         if os.getpid() != self.pid:
             self.pointer = 0
             return ""
+        while self.closers:
+            self.closers.pop()()
         with self.lock:
             self.closing = True
             if not self.lock.wait_for(lambda: not self.users, CLOSE_WAIT):
@@ -284,16 +287,31 @@ class Cache:
 
     def _put(self, key: bytes, value: Value, options: dict[str, Any], strict: bool,
              order: native.Order | None = None) -> bool:
-        operation = native.Operation()
-        fill_put(operation, key, value, options, order)
-        self._run(operation)
         try:
-            native.check_operation(operation)
+            if value.count <= 1 and not value.on_device and order is None:  # No stream matters.
+                self._put_one(key, value, options)
+            else:
+                operation = native.Operation()
+                fill_put(operation, key, value, options, order)
+                self._run(operation)
+                native.check_operation(operation)
         except Refused:
             if strict:
                 raise
             return False
         return True
+
+    def _put_one(self, key: bytes, value: Value, options: dict[str, Any]) -> None:
+        """Most values are one piece of host memory: that is the shortest way in."""
+        given = native.PutOptions(size=ctypes.sizeof(native.PutOptions))
+        for name, option in options.items():
+            if option:
+                setattr(given, name, native.view(option) if isinstance(option, bytes) else option)
+        with self._use as cache:
+            code = lib.spillway_cache_put(cache, native.view(key), value.array[0].data,
+                                          value.bytes, byref(given))
+        if code:
+            native.check(code)
 
     def _run(self, operations: Any, count: int = 1) -> int:
         failed = c_size_t()
@@ -333,14 +351,17 @@ class Cache:
         ``where="device"`` lends the address on the GPU.
         """
         name = key_bytes(key)
-        options = native.GetOptions(
-            size=ctypes.sizeof(native.GetOptions), where=place_code(where), hint=hint_code(hint),
-            wait_ms=wait_code(wait), eta_ms=milliseconds(eta, "eta"))
+        options = None
+        if where != "host" or wait is not None or hint is not None:
+            options = byref(native.GetOptions(
+                size=ctypes.sizeof(native.GetOptions), where=place_code(where),
+                hint=hint_code(hint), wait_ms=wait_code(wait), eta_ms=milliseconds(eta, "eta")))
         struct = native.LeaseStruct()
         with self._use as cache:
-            native.check(lib.spillway_cache_get_with(cache, native.view(name), byref(options),
-                                                     byref(struct)))
-        return Lease(struct) if struct.handle else None
+            code = lib.spillway_cache_get_with(cache, native.view(name), options, byref(struct))
+        if code:
+            native.check(code)
+        return Lease(struct, where == "host") if struct.handle else None
 
     def delete(self, key: str | bytes) -> bool:
         """Removes it; False: it was not there."""

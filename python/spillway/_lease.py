@@ -62,12 +62,13 @@ class Lease:
     lease lives its bytes are neither moved nor overwritten, whatever happens to the key.
     """
 
-    __slots__ = ("_anchor", "_facts", "_memory", "__weakref__")
+    __slots__ = ("_anchor", "_facts", "_memory", "_on_host", "__weakref__")
 
-    def __init__(self, struct: native.LeaseStruct):
+    def __init__(self, struct: native.LeaseStruct, on_host: bool = False):
         self._anchor: _Anchor | None = _Anchor(struct)
         self._facts: native.LeaseFacts | None = None
         self._memory: memoryview | None = None
+        self._on_host = on_host  # Known; else the library is asked.
 
     def _held(self) -> _Anchor:
         if self._anchor is None:
@@ -88,7 +89,7 @@ class Lease:
         """The bytes as a read-only memoryview, not copied. On a GPU they can't be viewed."""
         if self._memory is None:
             anchor = self._held()
-            if self.on_device:
+            if not self._on_host and self.on_device:
                 raise NotResident("the lease is on device memory, which the host can't view: "
                                   "lease.dlpack(), or get without where=\"device\"")
             self._memory = _view(anchor)

@@ -136,6 +136,7 @@ class Rescue:
                 reserve, int(within * 1000), 1 if sizes else 0)
             self.kind = {2: "allocator", 1: "allocator-reserve"}[code]
         _active["rescue"] = self
+        cache._handle.closers.append(self.remove)  # A cache that is closed has nothing to give.
 
     def remove(self) -> None:
         """Before the cache is closed. May be repeated."""

@@ -99,7 +99,8 @@ def _value(parts: list[tuple[int, int, int]], keep: Any, order: native.Order | N
     for at, (address, size, place) in enumerate(parts):
         array[at].data, array[at].bytes, array[at].place = address, size, place
         total += size
-    value = Value(array, len(parts), total, keep)
+    value = Value(array, len(parts), total, keep,
+                  any(place == native.DEVICE for *_, place in parts))
     if order is not None:
         value.order = order
     return value
