@@ -26,7 +26,7 @@ VENV = ROOT / "build/python-venv"
 LIBRARY = ROOT / "build/release/python/spillway/_lib/libspillway.so.0"
 # Each group: what it is for, what to install. Never a torch that is not named: it would bring CUDA.
 GROUPS = [("the tests", ["pytest>=8", "numpy"]),
-          ("the wheel", ["scikit-build-core>=0.11", "ninja", "cmake>=3.25,<5"]),
+          ("the wheel", ["scikit-build-core>=0.11"]),  # CMake and Ninja are the machine's.
           ("torch", ["torch==2.13.0"]),
           ("transformers", ["transformers>=5,<6"]),
           ("LangGraph", ["langgraph>=1"])]
@@ -116,8 +116,7 @@ def build_wheel(python, folder):
     if not (VENV / "have-wheel").exists():
         skip("the wheel: scikit-build-core can't be installed")
         return None
-    env = clean_env(CCACHE_BASEDIR=str(ROOT), CCACHE_NOHASHDIR="1",
-                    PATH=f"{VENV / 'bin'}:{os.environ['PATH']}")
+    env = clean_env(CCACHE_BASEDIR=str(ROOT), CCACHE_NOHASHDIR="1")
     done = run(python, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps",
                "--no-build-isolation", "-C", "cmake.define.SPILLWAY_WERROR=ON", "-w", folder, ROOT,
                timeout=1200, env=env)

@@ -9,6 +9,6 @@ tools/build.sh release spillway_self_contained
 pack=build/gpu-pack/py
 rm -rf "$pack"
 mkdir -p "$pack/spillway/_lib"
-cp python/spillway/*.py python/spillway/*.cpp python/spillway/py.typed "$pack/spillway/"
+cp python/spillway/*.{py,cpp,h} python/spillway/py.typed "$pack/spillway/"
 cp -L build/release/python/spillway/_lib/libspillway.so.0 "$pack/spillway/_lib/"
 du -sh "$pack"

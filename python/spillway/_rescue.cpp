@@ -14,13 +14,9 @@
 // allocates by torch, takes the interpreter's lock or waits for who might.
 //
 // Compiled at first use against the torch that is installed; loaded by ctypes.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <mutex>
 #include <shared_mutex>
 
@@ -28,11 +24,13 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
 
+#include "_rescue_hook.h"
+
 namespace {
 
 using Reclaim = std::int32_t (*)(void* cache, std::uint64_t bytes, std::int64_t within_ms,
                                  std::uint64_t* freed, char** why_not_more);
-using Allocate = c10::DataPtr (*)(c10::Allocator* self, std::size_t bytes);
+using spillway_rescue::Allocate;
 
 struct Rescue {
   std::shared_mutex mutex;  // Held alone while the cache comes or goes.
@@ -109,40 +107,11 @@ void Observe(std::int64_t device, std::size_t bytes, std::size_t, std::size_t) {
   MakeRoom(rescue, SegmentFor(bytes) + kSlack);
 }
 
-// Where `allocate` stands in the allocator's table of virtual functions; null
-// where the C++ ABI does not say so in a way we know.
-void** EntryOfAllocate(c10::Allocator* allocator) {
-#if defined(__x86_64__) && defined(__GNUC__)
-  c10::DataPtr (c10::Allocator::*function)(std::size_t) = &c10::Allocator::allocate;
-  struct {
-    std::uintptr_t offset_and_one;
-    std::ptrdiff_t adjust;
-  } raw;
-  static_assert(sizeof raw == sizeof function);
-  std::memcpy(&raw, &function, sizeof raw);
-  if (raw.offset_and_one % 2 == 0 || raw.adjust != 0) return nullptr;
-  char* table = *reinterpret_cast<char**>(allocator);
-  return reinterpret_cast<void**>(table + raw.offset_and_one - 1);
-#else
-  (void)allocator;
-  return nullptr;
-#endif
-}
-
+// Once: from then on every allocation notes its size.
 bool HookAllocate() {
   if (torch_allocate != nullptr) return true;
-  void** entry = EntryOfAllocate(c10::cuda::CUDACachingAllocator::get());
-  if (entry == nullptr) return false;
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto address = reinterpret_cast<std::uintptr_t>(entry);
-  void* start = reinterpret_cast<void*>(address / page * page);
-  const std::size_t length = address + sizeof(void*) - address / page * page;
-  if (mprotect(start, length, PROT_READ | PROT_WRITE) != 0) return false;
-  std::memcpy(&torch_allocate, entry, sizeof torch_allocate);
-  std::atomic_ref<void*>(*entry).store(reinterpret_cast<void*>(&NotingAllocate),
-                                       std::memory_order_release);
-  mprotect(start, length, PROT_READ);  // As the loader had left it.
-  return true;
+  return spillway_rescue::HookAllocate(c10::cuda::CUDACachingAllocator::get(), NotingAllocate,
+                                       &torch_allocate);
 }
 
 }  // namespace

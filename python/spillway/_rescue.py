@@ -72,7 +72,8 @@ def _folder() -> Path:
 
 def build() -> ctypes.CDLL:
     """The hook, compiled once for each torch and each version of its source."""
-    mark = hashlib.sha256(SOURCE.read_bytes() + torch.__version__.encode()).hexdigest()[:16]
+    text = SOURCE.read_bytes() + SOURCE.with_name("_rescue_hook.h").read_bytes()
+    mark = hashlib.sha256(text + torch.__version__.encode()).hexdigest()[:16]
     if mark in _built:
         return _built[mark]
     path = _folder() / f"rescue-{mark}.so"
