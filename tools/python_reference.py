@@ -13,7 +13,8 @@ PACKAGE = ROOT / "python/spillway"
 PAGE = ROOT / "docs/reference/python.md"
 # Module, where its things are defined, and which of them; None: all that is public.
 PARTS = [
-    ("spillway", "_cache.py", ["Cache", "Mode", "Departure", "EntryInfo", "Reclaimed"]),
+    ("spillway", "_cache.py", ["Cache"]),
+    ("spillway", "_words.py", ["Mode", "Departure", "EntryInfo", "Reclaimed"]),
     ("spillway", "_lease.py", ["Lease"]),
     ("spillway", "_aio.py", ["AsyncCache"]),
     ("spillway", "graph.py", ["StepGraph"]),

@@ -12,9 +12,10 @@ spillwayd. ``spillway.torch``, ``spillway.transformers``, ``spillway.lmcache``,
 
 from . import errors
 from ._aio import AsyncCache
-from ._cache import Cache, Departure, EntryInfo, Mode, Reclaimed
+from ._cache import Cache
 from ._lease import Lease
 from ._native import lib as _lib
+from ._words import Departure, EntryInfo, Mode, Reclaimed
 from .client import Client
 from .errors import (
     Blocked, Busy, CannotRestore, Closed, Corrupt, DeadlineExceeded, InvalidArgument, KeyTypeError,

@@ -17,8 +17,9 @@ from datetime import timedelta
 from typing import Any, Callable, Iterable
 
 from . import _native as native
-from ._cache import Cache, fill_get, fill_put, place_code, put_options, wait_code
+from ._cache import Cache
 from ._lease import Lease
+from ._operations import fill_get, fill_put, place_code, put_options, wait_code
 from ._values import hint_code, key_bytes, sink_of, token_count, value_of
 from .errors import Closed, NotResident, Refused, SpillwayError
 

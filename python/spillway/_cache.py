@@ -5,189 +5,22 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import threading
 import weakref
 from ctypes import byref, c_double, c_int32, c_size_t, c_uint8, c_uint64, c_void_p
 from datetime import timedelta
-from enum import Enum
-from typing import Any, Iterable, Iterator, NamedTuple
+from typing import Any, Iterable, Iterator
 
 from . import _native as native
+from ._handle import Handle, Use, close_handle
 from ._lease import Lease
+from ._operations import fill_get, fill_put, place_code, put_options, wait_code
 from ._settings import to_toml
 from ._values import Value, hint_code, key_bytes, key_name, milliseconds, sink_of, token_count, \
     value_of
-from .errors import Closed, InvalidArgument, Refused, SpillwayError
+from ._words import MODES, Departure, EntryInfo, Mode, Reclaimed
+from .errors import InvalidArgument, Refused, SpillwayError
 
 lib = native.lib
-Key = "str | bytes"
-
-
-class Mode(Enum):
-    """What the cache makes of memory pressure (README, "The modes")."""
-
-    RELAXED = "relaxed"
-    NORMAL = "normal"
-    PRESSURE = "pressure"
-    CRITICAL = "critical"
-    EMERGENCY = "emergency"
-    WORKFLOW_AWARE = "workflow_aware"
-
-
-_MODES = [Mode.RELAXED, Mode.NORMAL, Mode.PRESSURE, Mode.CRITICAL, Mode.EMERGENCY,
-          Mode.WORKFLOW_AWARE]
-
-
-class Departure(NamedTuple):
-    """One entry that left, or moved down, and why."""
-
-    key: str | bytes
-    action: str
-    reason: str
-    bytes: int
-    tokens: int
-
-
-class EntryInfo(NamedTuple):
-    """What is known of one live entry."""
-
-    key: str | bytes
-    agent: str
-    tokens: int
-    bytes: int
-    access_count: int
-    idle: float
-    leases: int
-    offloaded: bool
-
-
-class Reclaimed(NamedTuple):
-    """What a reclaim freed, and why not more ("": all that was asked for)."""
-
-    freed: int
-    why_not_more: str
-
-
-CLOSE_WAIT = 60.0  # Seconds for calls of other threads to return.
-
-
-class _Handle:
-    """An open native cache. Closed once, by whoever comes first: close(), exit, or nobody left."""
-
-    def __init__(self, pointer: int):
-        self.pointer = pointer
-        self.pid = os.getpid()
-        self.users = 0
-        self.closing = False
-        self.lock = threading.Condition()
-        self.closers: list[Any] = []  # Who uses it past this package, to be told first.
-
-    def close(self) -> str:
-        # In a forked child the parent's threads are not here, and one may have held the lock.
-        if os.getpid() != self.pid:
-            self.pointer = 0
-            return ""
-        while self.closers:
-            self.closers.pop()()
-        with self.lock:
-            self.closing = True
-            if not self.lock.wait_for(lambda: not self.users, CLOSE_WAIT):
-                return "another thread has been inside a call for a minute; left open"
-            pointer, self.pointer = self.pointer, 0
-        if not pointer or lib.spillway_cache_close(pointer) == 0:
-            return ""
-        return native.message()
-
-
-def _close_handle(handle: _Handle) -> None:
-    handle.close()
-
-
-class _Use:
-    """Holds a cache open for one call."""
-
-    __slots__ = ("handle",)
-
-    def __init__(self, handle: _Handle):
-        self.handle = handle
-
-    def __enter__(self) -> int:
-        handle = self.handle
-        if handle.pid != os.getpid():
-            raise Closed("the cache was opened by the process this one was forked from; open one "
-                         "here")
-        with handle.lock:
-            if not handle.pointer or handle.closing:
-                raise Closed("the cache is closed")
-            handle.users += 1
-            return handle.pointer
-
-    def __exit__(self, *_: Any) -> None:
-        with self.handle.lock:
-            self.handle.users -= 1
-            if self.handle.closing:
-                self.handle.lock.notify_all()
-
-
-def put_options(tokens: int, agent: str | None, parent: Any, meta: bytes | None,
-                ttl: float | timedelta | None, hint: str | None, eta: float | timedelta | None
-                ) -> dict[str, Any]:
-    """The keywords of a set, checked, by the names of the C structs."""
-    if meta is not None and not isinstance(meta, bytes):
-        raise InvalidArgument(f"meta is a {type(meta).__name__}: it must be bytes")
-    return {
-        "tokens": tokens,
-        "agent": b"" if agent is None else key_bytes(agent, "agent"),
-        "parent": b"" if parent is None else key_bytes(parent, "parent"),
-        "meta": meta or b"",
-        "ttl_ms": milliseconds(ttl, "ttl"),
-        "hint": hint_code(hint),
-        "eta_ms": milliseconds(eta, "eta"),
-    }
-
-
-def fill_put(operation: native.Operation, key: bytes, value: Value, options: dict[str, Any],
-             order: native.Order | None) -> None:
-    """An operation that stores `value`; key, value and options must outlive it."""
-    operation.size = ctypes.sizeof(native.Operation)
-    operation.kind = native.PUT
-    operation.key = native.view(key)
-    operation.source = ctypes.cast(value.array, c_void_p) if value.count else None
-    operation.source_count = value.count
-    operation.order = order if order is not None else value.order
-    for name, given in options.items():
-        setattr(operation, name, native.view(given) if isinstance(given, bytes) else given)
-
-
-def fill_get(operation: native.Operation, key: bytes, into: Value | None, wait_ms: int,
-             where: int, hint: int, order: native.Order | None) -> None:
-    """An operation that reads: into memory, or by lease."""
-    operation.size = ctypes.sizeof(native.Operation)
-    operation.kind = native.GET
-    operation.key = native.view(key)
-    operation.wait_ms = wait_ms
-    operation.where = where
-    operation.hint = hint
-    if into is not None:
-        operation.into = ctypes.cast(into.array, c_void_p) if into.count else None
-        operation.into_count = into.count
-        operation.order = order if order is not None else into.order
-
-
-def place_code(where: str) -> int:
-    """ "host" or "device"."""
-    if where not in ("host", "device"):
-        raise InvalidArgument(f'where is {where!r}: it must be "host" or "device"')
-    return native.DEVICE if where == "device" else native.HOST
-
-
-def wait_code(wait: float | timedelta | None) -> int:
-    """Seconds to wait for a copy below; None: 10; 0: not at all."""
-    if wait is None:
-        return 0
-    if wait == 0 or wait == timedelta(0):
-        return native.NONE
-    return milliseconds(wait, "wait")
 
 
 class Cache:
@@ -216,10 +49,10 @@ class Cache:
             text = to_toml(settings).encode()
             native.check(lib.spillway_cache_open_toml(native.view(text), b"Cache(...)",
                                                       byref(out)))
-        self._handle = _Handle(out.value)
-        self._use = _Use(self._handle)
+        self._handle = Handle(out.value or 0)
+        self._use = Use(self._handle)
         # Closes it when nobody holds it any more, and at the latest at exit.
-        self._finalizer = weakref.finalize(self, _close_handle, self._handle)
+        self._finalizer = weakref.finalize(self, close_handle, self._handle)
         self._step_graph: Any = None
         self.device = str(settings.get("device", "cpu"))
         try:
@@ -541,12 +374,12 @@ class Cache:
     @property
     def mode(self) -> Mode:
         """The level, or WORKFLOW_AWARE."""
-        return _MODES[self._state().mode]
+        return MODES[self._state().mode]
 
     @property
     def level(self) -> Mode:
         """What pressure alone says."""
-        return _MODES[self._state().level]
+        return MODES[self._state().level]
 
     @property
     def pressure(self) -> float | None:
@@ -617,7 +450,7 @@ class Cache:
             out = c_void_p()
             with self._use as cache:
                 native.check(lib.spillway_cache_graph(cache, byref(out)))
-            self._step_graph = StepGraph._of(out.value)
+            self._step_graph = StepGraph._of(out.value or 0)
         return self._step_graph
 
     @step_graph.setter

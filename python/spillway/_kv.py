@@ -21,7 +21,8 @@ from typing import Any, Callable
 import torch
 
 from . import _native as native
-from ._cache import Cache, fill_get, fill_put
+from ._cache import Cache
+from ._operations import fill_get, fill_put
 from ._values import Value
 from .errors import CannotRestore, NoMemory, Refused
 from .torch import _DTYPES, _on_cache_device, stream_order

@@ -15,8 +15,8 @@ from datetime import timedelta
 from typing import Any, Iterable, Iterator
 from urllib.parse import urlsplit
 
-from ._cache import Mode, Reclaimed
 from ._values import hint_code, key_bytes, key_name, milliseconds, token_count
+from ._words import Mode, Reclaimed
 from .errors import Blocked, Closed, InvalidArgument, SpillwayError, Unavailable, ValueTypeError
 
 _PIECE = 64 << 20  # A value larger than this goes in pieces.
@@ -127,7 +127,7 @@ class Client:
                  timeout: float = 30.0):
         if url is not None:
             host, port, socket, password = self._read_url(url, password)
-        self._address = os.fspath(socket) if socket is not None else (host, port)
+        self._address: Any = os.fspath(socket) if socket is not None else (host, port)
         self._password, self._timeout = password, timeout
         self._lock = threading.Lock()
         self._wire: _Wire | None = None

@@ -20,7 +20,7 @@ from typing import Any
 
 from . import _nest as nest
 from ._aio import AsyncCache
-from ._cache import Mode as EvictionMode
+from ._words import Mode as EvictionMode
 from .errors import InvalidArgument, KeyTypeError, Refused
 
 __all__ = ["EvictionMode", "VRAMAwareCache"]

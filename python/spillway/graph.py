@@ -48,7 +48,7 @@ class StepGraph:
     def __init__(self) -> None:
         out = c_void_p()
         native.check(lib.spillway_graph_open(byref(out)))
-        self._take(out.value)
+        self._take(out.value or 0)
 
     @classmethod
     def _of(cls, pointer: int) -> StepGraph:

@@ -24,7 +24,9 @@ def _back_edges(edges: list[tuple[str, str]], roots: list[str]) -> set[tuple[str
     after: dict[str, list[str]] = {}
     for source, target in edges:
         after.setdefault(source, []).append(target)
-    back, done, on_way = set(), set(), set()
+    back: set[tuple[str, str]] = set()
+    done: set[str] = set()
+    on_way: set[str] = set()
     for root in roots:
         stack: list[tuple[str, Iterator[str]]] = []
         if root not in done:
@@ -32,8 +34,8 @@ def _back_edges(edges: list[tuple[str, str]], roots: list[str]) -> set[tuple[str
             on_way.add(root)
         while stack:
             node, targets = stack[-1]
-            target = next(targets, None)
-            if target is None:
+            target = next(targets, "")
+            if not target:
                 stack.pop()
                 on_way.discard(node)
                 done.add(node)
@@ -114,7 +116,7 @@ class Cursor:
         for node in sorted(self._undecided):
             targets = [target for source, target, _ in self._edges if source == node]
             if started is None or started in targets or started not in self._known:
-                taken = [started] if started in targets else []
+                taken = [started] if started is not None and started in targets else []
                 self.graph.finish(self.run, node, taken)
                 self._undecided.discard(node)
 

@@ -16,7 +16,8 @@ from ctypes import byref, c_size_t
 from typing import Any, Callable
 
 from . import _native as native
-from ._cache import Cache, fill_get, fill_put, put_options
+from ._cache import Cache
+from ._operations import fill_get, fill_put, put_options
 from ._values import Value, key_bytes, sink_of, value_of
 from .errors import InvalidArgument
 

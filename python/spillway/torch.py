@@ -16,7 +16,8 @@ from typing import Any
 
 from . import _native as native
 from . import _nest as nest
-from ._cache import Cache, put_options
+from ._cache import Cache
+from ._operations import put_options
 from ._values import Value, key_bytes, pieces, token_count
 from .errors import InvalidArgument, NotInstalled, NotResident, ValueTypeError
 

@@ -22,7 +22,6 @@ from .errors import CannotRestore, InvalidArgument, NotInstalled
 
 try:
     import torch
-    import transformers
     from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 except ImportError as missing:
     raise NotInstalled("spillway.transformers needs torch and transformers 5, which can't be "
@@ -86,7 +85,8 @@ def _layout(cache: Any, chunk: int) -> tuple[kv.Layout, int]:
         raise CannotRestore("DynamicCache(offloading=True) moves its layers itself; without it "
                             "they can be saved")
     shapes, lengths = [], set()
-    for at, layer in enumerate(cache.layers):
+    layers: list[Any] = list(cache.layers)
+    for at, layer in enumerate(layers):
         window = _check_layer(at, layer)
         if not layer.is_initialized or layer.keys is None or layer.keys.numel() == 0:
             raise CannotRestore(f"layer {at} is empty: run the model before its cache is saved")
@@ -104,7 +104,7 @@ def _layout(cache: Any, chunk: int) -> tuple[kv.Layout, int]:
                                 " after a forward pass")
     if len(lengths) != 1:
         raise CannotRestore(f"layers disagree on their length: {sorted(lengths)}")
-    devices = {layer.keys.device for layer in cache.layers}
+    devices = {layer.keys.device for layer in layers}
     if len(devices) != 1:
         raise CannotRestore(f"layers lie on {len(devices)} devices: one is known")
     return kv.Layout(tuple(shapes), chunk), lengths.pop()
@@ -250,7 +250,7 @@ def _read(store: Cache, model: Any, layout: kv.Layout, chunks: list[bytes], tail
     """The cache after ``length`` tokens, or None if some of it has left meanwhile."""
     made = _fresh(model, layout)
     device = model.device
-    tensors = []
+    tensors: list[Any] = []
     for at, shape in enumerate(layout.layers):
         kept = layout.kept(at, length)
         dtype = kv._DTYPES[shape.dtype]
@@ -264,9 +264,9 @@ def _read(store: Cache, model: Any, layout: kv.Layout, chunks: list[bytes], tail
         mover.get(tail, _tail(layout, tensors, len(chunks), length, mover.place))
     if not all(mover.run()):
         return None
-    for layer, (keys, values) in zip(made.layers, tensors):
-        layer.lazy_initialization(keys, values)
-        layer.keys, layer.values = keys, values
+    for layer, (k, v) in zip(made.layers, tensors):
+        layer.lazy_initialization(k, v)
+        layer.keys, layer.values = k, v
         if isinstance(layer, DynamicSlidingWindowLayer):
             layer.cumulative_length = length
     return made
@@ -387,7 +387,7 @@ class Attached:
 
     def _why_not(self, ids: Any, kwargs: dict[str, Any]) -> str:
         """Why a call is passed on as it is; "": it need not be."""
-        model = self._model()
+        model: Any = self._model()
         config = kwargs.get("generation_config") or model.generation_config
         asked = {name: kwargs.get(name, getattr(config, name, None))
                  for name in ("num_beams", "num_return_sequences", "cache_implementation",
@@ -411,7 +411,7 @@ class Attached:
         return ""
 
     def _call(self, *args: Any, **kwargs: Any) -> Any:
-        ids = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs"))
+        ids: Any = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs"))
         self.last_reason, self.last_restored = self._why_not(ids, kwargs), 0
         model = self._model()
         if not self.last_reason:

@@ -260,7 +260,7 @@ def test_departures_have_a_cause():
 
 
 def test_what_leaves_comes_back(tiers):
-    values = {f"k{at}": bytes([at]) * 300_000 for at in range(100)}
+    values = {f"k{at}": bytes([at]) * 300_000 for at in range(200)}
     for key, value in values.items():
         tiers.set(key, value, strict=True)
     for key, value in values.items():

@@ -29,7 +29,7 @@ import time
 import torch
 import transformers
 
-import spillway
+import spillway.torch
 import spillway.transformers as st
 from common import DEVICE, GIB, Deadline, forward, llama_8b, say, say_machine, share
 
@@ -201,7 +201,6 @@ class Spillway(Nothing):
 
     def __init__(self, model, host_bytes):
         super().__init__(model, host_bytes)
-        import spillway.torch
         self.cache = spillway.Cache(device=DEVICE, host_capacity=host_bytes, token_budget=None,
                                     write_behind_after="50ms", write_behind_rate=None)
         self.rescue = spillway.torch.install_rescue(self.cache)

@@ -1,0 +1,73 @@
+"""Operations of the C ABI, filled from what a caller gives."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_void_p
+from datetime import timedelta
+from typing import Any
+
+from . import _native as native
+from ._values import Value, hint_code, key_bytes, milliseconds
+from .errors import InvalidArgument
+
+
+def put_options(tokens: int, agent: str | None, parent: Any, meta: bytes | None,
+                ttl: float | timedelta | None, hint: str | None, eta: float | timedelta | None
+                ) -> dict[str, Any]:
+    """The keywords of a set, checked, by the names of the C structs."""
+    if meta is not None and not isinstance(meta, bytes):
+        raise InvalidArgument(f"meta is a {type(meta).__name__}: it must be bytes")
+    return {
+        "tokens": tokens,
+        "agent": b"" if agent is None else key_bytes(agent, "agent"),
+        "parent": b"" if parent is None else key_bytes(parent, "parent"),
+        "meta": meta or b"",
+        "ttl_ms": milliseconds(ttl, "ttl"),
+        "hint": hint_code(hint),
+        "eta_ms": milliseconds(eta, "eta"),
+    }
+
+
+def fill_put(operation: native.Operation, key: bytes, value: Value, options: dict[str, Any],
+             order: native.Order | None) -> None:
+    """An operation that stores `value`; key, value and options must outlive it."""
+    operation.size = ctypes.sizeof(native.Operation)
+    operation.kind = native.PUT
+    operation.key = native.view(key)
+    operation.source = ctypes.cast(value.array, c_void_p) if value.count else None
+    operation.source_count = value.count
+    operation.order = order if order is not None else value.order
+    for name, given in options.items():
+        setattr(operation, name, native.view(given) if isinstance(given, bytes) else given)
+
+
+def fill_get(operation: native.Operation, key: bytes, into: Value | None, wait_ms: int,
+             where: int, hint: int, order: native.Order | None) -> None:
+    """An operation that reads: into memory, or by lease."""
+    operation.size = ctypes.sizeof(native.Operation)
+    operation.kind = native.GET
+    operation.key = native.view(key)
+    operation.wait_ms = wait_ms
+    operation.where = where
+    operation.hint = hint
+    if into is not None:
+        operation.into = ctypes.cast(into.array, c_void_p) if into.count else None
+        operation.into_count = into.count
+        operation.order = order if order is not None else into.order
+
+
+def place_code(where: str) -> int:
+    """ "host" or "device"."""
+    if where not in ("host", "device"):
+        raise InvalidArgument(f'where is {where!r}: it must be "host" or "device"')
+    return native.DEVICE if where == "device" else native.HOST
+
+
+def wait_code(wait: float | timedelta | None) -> int:
+    """Seconds to wait for a copy below; None: 10; 0: not at all."""
+    if wait is None:
+        return 0
+    if wait == 0 or wait == timedelta(0):
+        return native.NONE
+    return milliseconds(wait, "wait")
