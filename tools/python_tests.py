@@ -150,8 +150,10 @@ def pythons():
     """Every Python from 3.10 on, one of each version."""
     found = {}
     names = [f"python3.{minor}" for minor in range(10, 20)]
-    for name in [*names, "python3"]:
-        path = shutil.which(name)
+    paths = [shutil.which(name) for name in [*names, "python3"]]
+    # Those of pyenv that are installed and not switched on.
+    paths += sorted(map(str, Path.home().glob(".pyenv/versions/3.*/bin/python3")))
+    for path in paths:
         if path is None:
             continue
         said = run(path, "-c", "import sys, venv; print('%d.%d' % sys.version_info[:2])")
@@ -168,7 +170,9 @@ def quick_start():
 
 
 def install_everywhere(python, wheel):
-    for version, path in pythons().items():
+    versions = pythons()
+    print("the wheel is tried with Python " + ", ".join(sorted(versions)))
+    for version, path in versions.items():
         with tempfile.TemporaryDirectory() as folder:
             run(path, "-m", "venv", "--without-pip", folder)
             own = Path(folder) / "bin/python"
