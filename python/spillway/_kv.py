@@ -87,7 +87,8 @@ class Layout:
 
 def token_bytes(ids: torch.Tensor, start: int, end: int) -> bytes:
     """Tokens of all rows, column by column, so that a longer prompt begins like a shorter one."""
-    return ids[:, start:end].t().contiguous().to(torch.int64).cpu().numpy().tobytes()
+    columns = ids[:, start:end].t().contiguous().to(device="cpu", dtype=torch.int64)
+    return ctypes.string_at(columns.data_ptr(), columns.nbytes) if columns.nbytes else b""
 
 
 class Names:

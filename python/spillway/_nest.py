@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from typing import Any, Callable
 
 ALIGN = 64
 DEPTH_MAX = 64
+DESCRIPTION_MAX = 64 << 20
 _SCALARS = (type(None), bool, int, float, str)
 
 
@@ -80,13 +82,18 @@ def restore(description: Any, leaf_of: Callable[[dict[str, Any]], Any]) -> Any:
 
 
 def pack_meta(description: Any) -> bytes:
-    """As it stands in the meta blob."""
-    return b"nest1" + json.dumps(description, separators=(",", ":")).encode()
+    """As it stands in the meta blob, which has a bound: long ones are compressed."""
+    text = json.dumps(description, separators=(",", ":")).encode()
+    return b"nest1" + text if len(text) < 4096 else b"nest2" + zlib.compress(text, 6)
 
 
 def unpack_meta(meta: bytes) -> Any | None:
     """None: that is no nest."""
-    return json.loads(meta[5:]) if meta.startswith(b"nest1") else None
+    if meta.startswith(b"nest1"):
+        return json.loads(meta[5:])
+    if meta.startswith(b"nest2"):
+        return json.loads(zlib.decompressobj().decompress(meta[5:], DESCRIPTION_MAX))
+    return None
 
 
 def bytes_leaf(node: Any) -> Leaf | None:

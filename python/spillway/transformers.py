@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import weakref
@@ -46,8 +47,19 @@ class Loaded(NamedTuple):
 # --- what can be restored ---
 
 
+_spaces: weakref.WeakKeyDictionary[Any, tuple[Any, str]] = weakref.WeakKeyDictionary()
+
+
 def _space(model: Any) -> str:
     """Which model's contexts these are: equal only if the weights are meant to be."""
+    name = getattr(model, "spillway_name", None)
+    known = _spaces.get(model)
+    if known is None or known[0] != name:
+        known = _spaces[model] = name, _describe_model(model)
+    return known[1]
+
+
+def _describe_model(model: Any) -> str:
     config = model.config
     facts = {name: value for name, value in sorted(config.to_dict().items())
              if not name.startswith("_") and name not in ("transformers_version", "dtype",
@@ -232,9 +244,32 @@ def save(past: Any, key: str | bytes, cache: Cache | None = None, model: Any = N
 # --- load ---
 
 
+_templates: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def _empty(model: Any) -> Any:
+    """An empty DynamicCache of the model's. Reading a config takes milliseconds: done once."""
+    template = _templates.get(model)
+    if template is None:
+        template = _templates[model] = DynamicCache(config=model.config)
+    made = copy.copy(template)
+    made.layers = [copy.copy(layer) for layer in template.layers]
+    return made
+
+
+def _fill(layer: Any, keys: Any, values: Any, length: int) -> None:
+    """As after an update with these: what lazy_initialization would set, without its tensors."""
+    if type(layer) is DynamicLayer:
+        layer.dtype, layer.device, layer.is_initialized = keys.dtype, keys.device, True
+    else:
+        layer.lazy_initialization(keys, values)
+        layer.cumulative_length = length
+    layer.keys, layer.values = keys, values
+
+
 def _fresh(model: Any, layout: kv.Layout) -> Any:
-    """An empty DynamicCache of the model's, which must be what was saved."""
-    made = DynamicCache(config=model.config)
+    """An empty one, which must be of the kind that was saved."""
+    made = _empty(model)
     if len(made.layers) != len(layout.layers):
         raise CannotRestore(f"the model has {len(made.layers)} cached layers, what was saved "
                             f"{len(layout.layers)}")
@@ -264,11 +299,8 @@ def _read(store: Cache, model: Any, layout: kv.Layout, chunks: list[bytes], tail
         mover.get(tail, _tail(layout, tensors, len(chunks), length, mover.place))
     if not all(mover.run()):
         return None
-    for layer, (k, v) in zip(made.layers, tensors):
-        layer.lazy_initialization(k, v)
-        layer.keys, layer.values = k, v
-        if isinstance(layer, DynamicSlidingWindowLayer):
-            layer.cumulative_length = length
+    for layer, (keys, value) in zip(made.layers, tensors):
+        _fill(layer, keys, value, length)
     return made
 
 
@@ -310,7 +342,7 @@ def _model_layout(model: Any, batch: int, chunk: int) -> kv.Layout:
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     dtype = str(model.dtype).removeprefix("torch.")
-    fresh = DynamicCache(config=model.config)
+    fresh = _empty(model)
     return kv.Layout(tuple(kv.LayerShape(_check_layer(at, layer), batch, heads, dim, dim, dtype)
                            for at, layer in enumerate(fresh.layers)), chunk)
 
@@ -353,7 +385,7 @@ def load_prefix(ids: Any, model: Any, cache: Cache | None = None, *, chunk: int 
                      length)
         if made is not None:
             return Loaded(made, length)
-    return Loaded(DynamicCache(config=model.config), 0)
+    return Loaded(_empty(model), 0)
 
 
 # --- attach ---

@@ -44,6 +44,13 @@ def test_nests(cache):
         {k: v for k, v in nest.items() if k != "layers"}
 
 
+def test_nests_of_thousands(cache):
+    nest = [{"k": torch.full((2, 2), float(at)), "name": f"layer {at}"} for at in range(3000)]
+    assert st.put(cache, "k", nest)
+    back = st.get(cache, "k")
+    assert all(torch.equal(a["k"], b["k"]) and a["name"] == b["name"] for a, b in zip(nest, back))
+
+
 def test_what_comes_back_is_yours(cache):
     st.put(cache, "k", torch.zeros(4))
     st.get(cache, "k").fill_(1)
