@@ -2,21 +2,10 @@
 
 #include <algorithm>
 
+#include "policy/use_levels.h"
+
 namespace spillway {
 namespace {
-
-// Levels that tell classes apart. Wide where there is little to tell.
-std::uint32_t UseLevel(std::uint32_t uses) {
-  if (uses <= 3) return uses;
-  return uses <= 5 ? 4 : uses <= 10 ? 5 : 6;
-}
-
-constexpr std::uint32_t kTurnsTold = 3;
-
-std::uint32_t PauseLevel(double pause_s) {
-  constexpr double kBounds[] = {8, 20, 60, 200};
-  return 1 + static_cast<std::uint32_t>(std::ranges::upper_bound(kBounds, pause_s) - kBounds);
-}
 
 constexpr std::uint32_t kDoneKey = ~std::uint32_t{0};
 

@@ -17,10 +17,14 @@ double RateByIdleness(const Facts& facts, TimePoint now) {
   return 1 / (std::max(Seconds(now - facts.last_use), 0.0) + 1);
 }
 
-double RateOf(const Outlook& outlook, const Facts& facts, TimePoint now) {
+double RateOf(const Outlook& outlook, double otherwise, TimePoint now) {
   if (!outlook.wanted()) return 0;
   const double eta = std::max(outlook.eta_s - Seconds(now - outlook.as_of), 0.0);
-  return outlook.conf * outlook.p / (eta + 1) + (1 - outlook.conf) * RateByIdleness(facts, now);
+  return outlook.conf * outlook.p / (eta + 1) + (1 - outlook.conf) * otherwise;
+}
+
+double RateOf(const Outlook& outlook, const Facts& facts, TimePoint now) {
+  return RateOf(outlook, RateByIdleness(facts, now), now);
 }
 
 Foresight::Node Foresight::NodeOf(const Outlook& outlook, const Facts& facts) {
@@ -41,7 +45,7 @@ bool Foresight::LeavesBefore(const Node& a, const Node& b) {
 
 bool Foresight::Entered(EntryId id, const Facts& facts) {
   Outlook* const outlook = outlooks_->Find(id);
-  if (outlook == nullptr) return unknown_.Enter(id, facts);
+  if (outlook == nullptr) return EnterUnknown(id, facts);
   if ((outlook->queued & bit_) != 0) return true;
   try {
     nodes_.push_back(NodeOf(*outlook, facts));
@@ -131,7 +135,7 @@ const Foresight::Node* Foresight::Top(Whom whom, Facts* facts) {
       // Used all the same: what was said of it was wrong.
       const EntryId id = Take();
       outlooks_->Erase(id);
-      if (!unknown_.Enter(id, *facts)) return nullptr;
+      if (!EnterUnknown(id, *facts)) return nullptr;
       continue;
     }
     return &top;
@@ -139,9 +143,29 @@ const Foresight::Node* Foresight::Top(Whom whom, Facts* facts) {
   return nullptr;
 }
 
+bool Foresight::EnterUnknown(EntryId id, const Facts& facts) {
+  const bool noted = unknown_.Enter(id, facts);
+  return (others_ == nullptr || others_->Entered(id, facts)) && noted;
+}
+
+double Foresight::WorthOf(const Outlook& outlook, const Facts& facts) const {
+  const Appraiser* const by = appraiser();
+  if (by == nullptr) return RateOf(outlook, facts, outlooks_->now);
+  const double learnt = by->Rate(outlook.id, facts);
+  return RateOf(outlook, learnt, outlooks_->now) * by->MissCost(outlook.id, facts);
+}
+
+double Foresight::WorthOfUnknown(EntryId id, const Facts& facts) const {
+  const Appraiser* const by = appraiser();
+  if (by == nullptr) return RateByIdleness(facts, outlooks_->now);
+  return by->Rate(id, facts) * by->MissCost(id, facts);
+}
+
 // Who has an outlook by now stands among the others.
 std::optional<EntryId> Foresight::NextUnknown(Facts* facts) {
-  while (const std::optional<EntryId> next = unknown_.Next()) {
+  // Orders that know more than last use rank alike at all levels.
+  while (const std::optional<EntryId> next =
+             appraiser() != nullptr ? others_->Next(Level::kPressure) : unknown_.Next()) {
     if (!reader_->Read(*next, facts)) continue;
     if (outlooks_->Find(*next) == nullptr || !Entered(*next, *facts)) return next;
   }
@@ -159,10 +183,10 @@ std::optional<EntryId> Foresight::Next(Whom whom) {
   if (!unknown) return Take();
   if (known->kind >= Outlook::Kind::kNext) return unknown;
   if (known->kind == Outlook::Kind::kWanted) {
-    const double rate = RateOf(*outlooks_->Find(known->id), known_facts, outlooks_->now);
-    if (RateByIdleness(unknown_facts, outlooks_->now) <= rate) return unknown;
+    const double worth = WorthOf(*outlooks_->Find(known->id), known_facts);
+    if (WorthOfUnknown(*unknown, unknown_facts) <= worth) return unknown;
   }
-  if (!unknown_.Enter(*unknown, unknown_facts)) return unknown;
+  if (!EnterUnknown(*unknown, unknown_facts)) return unknown;
   return Take();
 }
 
@@ -170,8 +194,12 @@ bool Foresight::Before(EntryId a, const Facts& of_a, EntryId b, const Facts& of_
   const Outlook* const known_a = outlooks_->Find(a);
   const Outlook* const known_b = outlooks_->Find(b);
   if (known_a == nullptr && known_b == nullptr) {
-    const std::int64_t key_a = unknown_.KeyFor(of_a);
-    const std::int64_t key_b = unknown_.KeyFor(of_b);
+    const auto key = [&](EntryId id, const Facts& of) {
+      return appraiser() != nullptr ? others_->KeyOf(Level::kPressure, id, of)
+                                    : unknown_.KeyFor(of);
+    };
+    const std::int64_t key_a = key(a, of_a);
+    const std::int64_t key_b = key(b, of_b);
     return key_a != key_b ? key_a < key_b : of_a.place < of_b.place;
   }
   if (known_a != nullptr && known_b != nullptr) {
@@ -180,8 +208,8 @@ bool Foresight::Before(EntryId a, const Facts& of_a, EntryId b, const Facts& of_
   const Outlook& known = known_a != nullptr ? *known_a : *known_b;
   bool known_leaves = known.kind == Outlook::Kind::kDead;
   if (known.kind == Outlook::Kind::kWanted) {
-    known_leaves = RateOf(known, known_a != nullptr ? of_a : of_b, outlooks_->now) <
-                   RateByIdleness(known_a != nullptr ? of_b : of_a, outlooks_->now);
+    known_leaves = WorthOf(known, known_a != nullptr ? of_a : of_b) <
+                   WorthOfUnknown(known_a != nullptr ? b : a, known_a != nullptr ? of_b : of_a);
   }
   return known_leaves == (known_a != nullptr);
 }

@@ -19,6 +19,7 @@
 #include <optional>
 #include <vector>
 
+#include "policy/order.h"
 #include "policy/outlook.h"
 #include "policy/ranking.h"
 
@@ -38,12 +39,16 @@ class Foresight {
     Bytes most = 0;  // So many are spared.
   };
   // `bit` is this line's own among Outlook::queued.
+  // `others`, if given, ranks those of whom nothing is known, and appraises all:
+  // then those that are wanted leave before them by the same score. Whoever enters
+  // here has entered there. Borrowed.
   Foresight(const FactReader* reader, Outlooks* outlooks, std::uint8_t bit, RankMark mark,
-            Running* running)
+            Running* running, Order* others = nullptr)
       : reader_(reader),
         outlooks_(outlooks),
         running_(running),
         bit_(bit),
+        others_(others),
         unknown_(KeyByLastUse, reader, mark) {}
 
   // False: there was no memory to note it.
@@ -78,6 +83,15 @@ class Foresight {
   void Pop();
   EntryId Take();
   std::optional<EntryId> NextUnknown(Facts* facts);
+  bool EnterUnknown(EntryId id, const Facts& facts);
+  // Who ranks the unknown now by more than last use; null: nobody.
+  const Appraiser* appraiser() const {
+    const Appraiser* const by = others_ == nullptr ? nullptr : others_->appraiser();
+    return by != nullptr && by->speaks() ? by : nullptr;
+  }
+  // In one unit for both: uses a second, or seconds saved a second and byte.
+  double WorthOf(const Outlook& outlook, const Facts& facts) const;
+  double WorthOfUnknown(EntryId id, const Facts& facts) const;
   void DropStale();
   void Unqueue(Outlook* outlook);
   bool Spares(const Outlook& outlook, const Facts& facts) const;
@@ -86,6 +100,7 @@ class Foresight {
   Outlooks* const outlooks_;
   Running* const running_;
   const std::uint8_t bit_;
+  Order* const others_;
   std::vector<Node> nodes_;  // A heap. Old places stay until they are met, or half are old.
   std::size_t stale_ = 0;    // About so many.
   // Who gets an outlook stays in here until it is met.

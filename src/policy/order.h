@@ -14,6 +14,18 @@
 
 namespace spillway {
 
+// What an entry is worth to keep, in the one unit of the score.
+class Appraiser {
+ public:
+  virtual ~Appraiser() = default;
+  // False: it knows too little now, and last use is as good.
+  virtual bool speaks() const = 0;
+  // Uses a second to be expected, by what such ones did.
+  virtual double Rate(EntryId id, const Facts& facts) const = 0;
+  // Seconds a byte of it would cost when it is wanted and no longer here.
+  virtual double MissCost(EntryId id, const Facts& facts) const = 0;
+};
+
 class Order {
  public:
   virtual ~Order() = default;
@@ -34,7 +46,16 @@ class Order {
 
   // The key by which two entries compare at this level: least leaves first.
   virtual std::int64_t KeyFor(Level level, const Facts& facts) const = 0;
+  // The same where it matters who it is.
+  virtual std::int64_t KeyOf(Level level, EntryId id, const Facts& facts) const {
+    static_cast<void>(id);
+    return KeyFor(level, facts);
+  }
+  // Null: it does not appraise.
+  virtual const Appraiser* appraiser() const { return nullptr; }
 };
+
+class EntryScores;
 
 // What an order ranks: the entries `reader` shows. `idle` ranks them by last use
 // and is kept by the caller for its own ends (idle limits, TTL); orders that
@@ -43,9 +64,16 @@ struct Ranked {
   const FactReader* reader = nullptr;
   Ranking* idle = nullptr;
   RankMark mark = 0;
+  // For the score: what is learnt of all entries, and which line this is.
+  EntryScores* scores = nullptr;
+  std::uint8_t line = 0;
+  bool top = true;   // Of the top tier.
+  bool last = true;  // Who leaves it is gone.
 };
 std::unique_ptr<Order> MakeDocumentedOrder(const Ranked& ranked);
 std::unique_ptr<Order> MakeLruOrder(const Ranked& ranked);
 std::unique_ptr<Order> MakeHybridOrder(const Ranked& ranked);
+// Needs `ranked.scores`.
+std::unique_ptr<Order> MakeScoreOrder(const Ranked& ranked);
 
 }  // namespace spillway

@@ -40,6 +40,8 @@ struct Outlook {
 // Uses per second to be expected: from the graph as far as it is trusted, else
 // from how long the entry has been idle.
 double RateOf(const Outlook& outlook, const Facts& facts, TimePoint now);
+// The same with a rate known from elsewhere.
+double RateOf(const Outlook& outlook, double otherwise, TimePoint now);
 double RateByIdleness(const Facts& facts, TimePoint now);
 
 // A running step's contexts are spared for so long after it began, or since they

@@ -24,9 +24,13 @@ Result<Policy> MakePolicy(std::string_view name, const RuleSettings& settings,
     // What is known of the future goes first (Foresight); then last use.
     return Policy{"workflow", MakeDocumentedRule(by_other_order), MakeLruOrder(ranked)};
   }
+  if (name == "score") {
+    return Policy{"score", MakeDocumentedRule(by_other_order), MakeScoreOrder(ranked)};
+  }
   return Error{
       Code::kInvalidArgument,
-      fmt::format("policy: '{}' is not known; known: documented, lru, hybrid, workflow, seed",
+      fmt::format("policy: '{}' is not known; known: documented, lru, hybrid, workflow, score, "
+                  "seed",
                   name)};
 }
 

@@ -16,8 +16,8 @@ struct Policy {
   std::unique_ptr<Order> order;
 };
 
-// "documented", "lru", "hybrid", "workflow" or "seed"; anything else is InvalidArgument
-// and the message lists these.
+// "documented", "lru", "hybrid", "workflow", "score" or "seed"; anything else is
+// InvalidArgument and the message lists these.
 Result<Policy> MakePolicy(std::string_view name, const RuleSettings& settings,
                           const Ranked& ranked = {});
 

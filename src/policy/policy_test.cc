@@ -78,7 +78,7 @@ TEST(Policy, UnknownNamesListTheKnownOnes) {
   const auto policy = MakePolicy("lfu", {}, {&facts, &idle, RankMark{2}});
   ASSERT_FALSE(policy);
   EXPECT_EQ(policy.error().code, Code::kInvalidArgument);
-  EXPECT_NE(policy.error().message.find("documented, lru, hybrid, workflow, seed"),
+  EXPECT_NE(policy.error().message.find("documented, lru, hybrid, workflow, score, seed"),
             std::string::npos);
 }
 

@@ -81,6 +81,71 @@ void ReturnTable::Return(ReturnClass c, std::size_t bin, double weight, double e
     one.returns[bin] += weight;
     one.seen += weight;
   });
+  all_returns_ += weight;
+}
+
+void ReturnTable::Pass(ReturnClass c, std::size_t bin, std::size_t to, double weight,
+                       double entered, double since) {
+  const auto& edges = AgeEdges();
+  ForEachAbove(c, [&](Class& one) {
+    one.waiting[bin] -= weight;
+    one.entered[bin] -= entered;
+    one.waited[bin] += since + weight * edges[bin + 1] - entered;
+    for (std::size_t b = bin + 1; b < to; ++b) one.waited[b] += weight * (edges[b + 1] - edges[b]);
+    one.waiting[to] += weight;
+    one.entered[to] += since + weight * edges[to];
+  });
+}
+
+void ReturnTable::ReturnAfter(ReturnClass c, std::size_t bin, double weight, double entered,
+                              double since, double gap_s) {
+  const auto& edges = AgeEdges();
+  const double at = since + gap_s;
+  const std::size_t back = AgeBin(gap_s);
+  ForEachAbove(c, [&](Class& one) {
+    one.waiting[bin] -= weight;
+    one.entered[bin] -= weight * entered;
+    // What it waited in `bin` and after, or what it did not wait after all.
+    for (std::size_t b = bin; at > entered && b <= back; ++b) {
+      const double from = std::max(entered, since + edges[b]);
+      const double until = b == back ? at : since + edges[b + 1];
+      one.waited[b] += weight * std::max(until - from, 0.0);
+    }
+    for (std::size_t b = back; at <= entered && b < bin; ++b) {
+      const double from = std::max(at, since + edges[b]);
+      const double until = std::min(entered, since + edges[b + 1]);
+      one.waited[b] = std::max(one.waited[b] - weight * std::max(until - from, 0.0), 0.0);
+    }
+    one.returns[back] += weight;
+    one.seen += weight;
+  });
+  all_returns_ += weight;
+}
+
+void ReturnTable::WholeWait(ReturnClass c, double weight, double gap_s) {
+  const auto& edges = AgeEdges();
+  const std::size_t back = AgeBin(gap_s);
+  ForEachAbove(c, [&](Class& one) {
+    for (std::size_t b = 0; b < back; ++b) one.waited[b] += weight * (edges[b + 1] - edges[b]);
+    one.waited[back] += weight * (gap_s - edges[back]);
+    one.returns[back] += weight;
+    one.seen += 2 * weight;
+  });
+  all_returns_ += weight;
+}
+
+void ReturnTable::Doubt(ReturnClass c, double weight, double for_s) {
+  const auto& edges = AgeEdges();
+  Class& one = classes_[c];
+  for (std::size_t b = 0; b < kAgeBins && edges[b] < for_s; ++b) {
+    one.waited[b] += weight * (std::min(edges[b + 1], for_s) - edges[b]);
+  }
+}
+
+double ReturnTable::returns(ReturnClass c) const {
+  double sum = 0;
+  for (const double each : classes_[c].returns) sum += each;
+  return sum;
 }
 
 // From the root down, so that each class can lean on the one above.

@@ -45,6 +45,23 @@ class ReturnTable {
   void Leave(ReturnClass c, std::size_t bin, double weight, double entered, double now);
   void Return(ReturnClass c, std::size_t bin, double weight, double entered, double now);
 
+  // The same for those of whom it is found out later what they did.
+  // Of `weight` in all, who wait in `bin` since `entered` (a sum over them) and
+  // for whom the wait began at `since` (likewise): they are in bin `to` by now.
+  void Pass(ReturnClass c, std::size_t bin, std::size_t to, double weight, double entered,
+            double since);
+  // Who began to wait at `since` and counts in `bin` since `entered` was back
+  // after `gap_s`, whatever bins it was taken for having passed.
+  void ReturnAfter(ReturnClass c, std::size_t bin, double weight, double entered, double since,
+                   double gap_s);
+  // One who waited for `gap_s` and was back, none of it counted yet.
+  void WholeWait(ReturnClass c, double weight, double gap_s);
+  // As if `weight` had waited for `for_s` in vain.
+  void Doubt(ReturnClass c, double weight, double for_s);
+  // Returns seen in all.
+  double returns() const { return all_returns_; }
+  double returns(ReturnClass c) const;
+
   // Returns per second of place held, for one of class `c` that has waited
   // `age_s`. Reads as of `now`, or as of a little before: it is worked out anew
   // when the class has seen a tenth more, or 64.
@@ -70,6 +87,7 @@ class ReturnTable {
   void RefreshWorth(Class* c, const Rates& rates);
 
   std::vector<Class> classes_;
+  double all_returns_ = 0;
   std::unordered_map<std::uint64_t, ReturnClass> by_key_;
 };
 

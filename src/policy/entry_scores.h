@@ -1,0 +1,198 @@
+// The learnt score over a cache's entries: how soon each is likely to be used
+// again, by what such ones did before. One for all lines of all tiers; each line
+// ranks by it (ScoreOrder). It holds no bytes and has no clock; it is plain LRU
+// until it has seen enough, and while the guard says so.
+//
+// A hit tells nobody. Each entry is looked at when its age passes a step, two to
+// an octave, and before it leaves; uses found then are noted with their times, so
+// what is learnt is late by no more than that and otherwise right.
+//
+// Of a chain only the last entry here waits in the table, so a long chain counts
+// once. When that one leaves, the one before waits in its place, and knows what
+// was known of it; unless several continued it: then each waits for itself.
+//
+// Its class: what a client said (done, again, when) and what it waits for; how
+// often it was used; the turn of the conversation; the pause before this turn.
+//
+// Notes outlive the bytes, `history_max` of them at most, longest gone forgotten
+// first. Called on the engine's strand.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "policy/entry_notes.h"
+#include "policy/facts.h"
+#include "policy/guard.h"
+#include "policy/recency_window.h"
+#include "policy/return_table.h"
+#include "spillway/options.h"
+
+namespace spillway {
+
+// A line that ranks by the score.
+class ScoredLine {
+ public:
+  virtual ~ScoredLine() = default;
+  // `note` belongs into another place from now on. Throws bad_alloc.
+  virtual void Place(NoteId note) = 0;
+};
+
+class EntryScores {
+ public:
+  // `reader` shows any live entry, its children wherever they are.
+  EntryScores(const FactReader* reader, std::size_t history_max)
+      : reader_(reader), history_max_(history_max), gone_(&notes_) {}
+
+  struct Newcomer {
+    EntryId id;
+    std::uint64_t hash = 0;
+    EntryId parent{};  // Live, or none.
+  };
+  // Those that may throw bad_alloc do so before they change anything that counts;
+  // what they were told is lost.
+  // `held`: what the top tier holds with it.
+  void Welcome(const Newcomer& who, const Facts& facts, Bytes held, TimePoint now);
+  // What a client says of the next use; `step` names what it waits for.
+  void Tell(EntryId id, Hint hint, std::optional<Duration> eta, std::string_view step);
+  // What it would cost to compute it anew.
+  void Declare(EntryId id, double recompute_s, Tokens tokens);
+  // It leaves the cache. `for_good`: nobody need remember it. Never throws.
+  void Gone(EntryId id, const Facts& facts, bool for_good, TimePoint now);
+  // It has left the top tier and is below.
+  void WentDown(EntryId id, const Facts& facts);
+  // Somebody asked for a key that is not here.
+  void Missed(std::uint64_t hash, TimePoint at);
+  // Time goes on: a part of those who passed a step are looked at.
+  void Advance(TimePoint now, Bytes held);
+
+  // --- for lines ---
+
+  void Register(std::uint8_t line, ScoredLine* order) { lines_[line] = order; }
+  // Stands in that line from now on. False: there is no memory for it.
+  bool Join(EntryId id, const Facts& facts, std::uint8_t line, bool top);
+  void Leave(EntryId id, std::uint8_t line);
+  // Notes what it did since the last look. True: it was used, and stands
+  // elsewhere now.
+  bool Look(NoteId note, const Facts& facts);
+  NoteId Find(EntryId id) const;
+  Note& note(NoteId id) { return notes_[id]; }
+  const Note& note(NoteId id) const { return notes_[id]; }
+  void Prefetch(NoteId id) const { notes_.Prefetch(id); }
+  // Returns a second of place held, for one of its class and this age.
+  double Rate(const Note& note, double age_s);
+  double now_s() const { return now_; }
+  double AgeOf(const Note& note) const { return now_ > note.since ? now_ - note.since : 0; }
+  double SecondsOf(TimePoint at) const;
+  static bool IsOver(const Note& note) {
+    return note.hint == kSaidDone || note.hint == kSuperseded;
+  }
+  // One of the last few that were set: its request may be at work on the next.
+  static bool IsFresh(const Note& note, double age_s) {
+    return note.open && age_s < kFreshS && !IsOver(note);
+  }
+
+  // Ranks by last use: nothing is known yet, or the guard says so.
+  bool by_recency() const { return !knows() || guard_.leader() != Leader::kScore; }
+  bool knows() const { return table_.returns() >= kReturnsLeast; }
+  // Of those said to be done few came back.
+  bool believes_done() const { return done_back_ * 5 < done_said_ + 10; }
+  // Who must not make room now: what a newcomer continues.
+  void Spare(EntryId id) { spared_ = id; }
+  EntryId spared() const { return spared_; }
+
+  // What a newcomer of this kind would be worth at once: uses a second.
+  double RateOfNewcomer(const Newcomer& who, TimePoint now);
+  // Seconds to compute a token anew, as far as entries declare it.
+  double prefill_s() const { return prefill_s_; }
+
+  // Whether somebody lost a place in a line for want of memory: all enter again.
+  bool TakeLack() { return std::exchange(lacks_somebody_, false); }
+
+  // --- answers ---
+
+  const Guard& guard() const { return guard_; }
+  std::size_t remembered() const { return gone_.size(); }
+  std::size_t notes() const { return notes_.size(); }
+  double returns() const { return table_.returns(); }
+  std::string_view StateName(const Note& note) const {
+    return note.state == 0 ? std::string_view() : std::string_view(states_[note.state - 1U]);
+  }
+
+ private:
+  static constexpr double kReturnsLeast = 32;
+  static constexpr double kFreshS = 0.25;
+  static constexpr std::size_t kOpenMax = 2;
+  static constexpr std::size_t kSteps = 37;
+  static constexpr std::size_t kStatesMax = 64;
+  static constexpr std::size_t kLooksMax = 256;  // In one Advance.
+  static std::size_t FirstBin(std::size_t step);
+  static std::size_t StepOf(double age_s);
+  struct Queued {
+    NoteId note;
+    std::uint32_t queued;
+  };
+  struct Departed {
+    NoteId note;
+    std::uint32_t life;
+  };
+  struct Passing;
+
+  ReturnClass ClassOf(const Note& note);
+  void Reclass(NoteId id);
+  // It was used `uses` times, the last time at `last`.
+  void Used(NoteId id, std::uint32_t uses, double last);
+  void MoveInWindow(NoteId id, double at);
+  void Observe(const Note& note, double at);
+  void StartWait(Note* note);
+  void StopWait(Note* note);
+  void Requeue(NoteId id);
+  void Settle(NoteId id);  // Class, wait, queue and lines after a change.
+  void PlaceInLines(NoteId id);
+  void Continue(NoteId parent, const Newcomer& by, NoteId note);
+  NoteId EndOf(NoteId id) const;
+  bool Supersede(NoteId parent, std::uint64_t by);
+  void NotSuperseded(const Note& note);
+  void Inherit(NoteId parent, NoteId child);
+  void Open(NoteId id, NoteId parent);
+  void TurnFor(Note* note, const Note* parent) const;
+  NoteId Enlist(const Newcomer& who, const Facts& facts);
+  void Drop(NoteId id);
+  void ForgetOldest();
+  bool PassStep(std::size_t step, std::size_t* looks);
+  void CountPassing(std::size_t step, std::size_t to, Passing* passing);
+
+  const FactReader* const reader_;
+  const std::size_t history_max_;
+  ReturnTable table_;
+  NotePool notes_;
+  GoneTable gone_;
+  std::vector<NoteId> by_slot_;
+  std::array<std::deque<Queued>, kSteps> queues_;
+  std::deque<Departed> departed_;
+  std::array<NoteId, kOpenMax> open_{kNoNote, kNoNote};
+  std::size_t open_at_ = 0;
+  std::array<ScoredLine*, kLinesMax> lines_{};
+  std::vector<std::string> states_;
+  EntryId spared_{};
+  // The recent weigh more.
+  double done_said_ = 0;
+  double done_back_ = 0;
+  double prefill_s_ = 43e-6;  // An 8B model on an H200: 32 K tokens in 1.4 s.
+  double now_ = 0;
+  double looked_ = -1;
+  bool behind_ = false;
+  bool lacks_somebody_ = false;
+  std::optional<TimePoint> epoch_;
+  RecencyWindow window_;
+  Guard guard_;
+};
+
+}  // namespace spillway
