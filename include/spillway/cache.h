@@ -86,6 +86,11 @@ struct SetOptions {
   bool idle_ttl = true;           // False: the tiers' ttl for what is idle passes it by.
   Hint hint = Hint::kNone;
   std::optional<Duration> eta{};  // With kAgain: when.
+  // What it waits for: a name, as in "tool" or "human"; or, as RUN/STEP, the step
+  // of an attached graph that uses it next. At most 1 KiB.
+  std::string_view step{};
+  // What it would cost to compute it anew; empty: by its tokens.
+  std::optional<Duration> recompute{};
 };
 
 struct GetOptions {
@@ -100,6 +105,7 @@ struct GetOptions {
   // What this reader knows of its next use.
   Hint hint = Hint::kNone;
   std::optional<Duration> eta{};
+  std::string_view step{};  // As in SetOptions.
 };
 
 // One operation of a batch, with its outcome. What it points to (key, source,
@@ -187,13 +193,17 @@ class SPILLWAY_API Cache {
   Status Settle(Duration within);
   bool Contains(std::string_view key) const;
   // Counts as a use; a hint tells what the client knows of the future.
-  bool Touch(std::string_view key, Hint hint = Hint::kNone, std::optional<Duration> eta = {});
+  bool Touch(std::string_view key, Hint hint = Hint::kNone, std::optional<Duration> eta = {},
+             std::string_view step = {});
 
   // How many of `keys`, from the first on, are present without a gap. An entry
   // that was set with a parent counts only behind that very generation of it.
   std::size_t Match(const std::vector<std::string_view>& keys) const;
   // The same run, leased as one.
   std::vector<Lease> GetChain(const std::vector<std::string_view>& keys);
+  // What `said` says of the next use holds for the last of the run; of the rest of
+  // it nothing counts.
+  std::vector<Lease> GetChain(const std::vector<std::string_view>& keys, const GetOptions& said);
 
   // Begins to bring these into memory that is free, for a get to come. Returns
   // how many are there or on their way.

@@ -99,8 +99,11 @@ struct Options {
 
   // --- what may leave ---
   // "documented" (the mode table), "lru", "hybrid", "workflow" (what graphs and
-  // hints foretell, then last use), or "seed".
+  // hints foretell, then last use), "score" (how soon each is likely to be used
+  // again, by what such ones did before, and what a miss would cost), or "seed".
   std::string policy = "documented";
+  // For "score": most keys remembered after they are gone, about 250 bytes each.
+  std::uint64_t history_entries = std::uint64_t{1} << 18;
   // An entry idle longer than this leaves the tier; empty: never.
   std::optional<Duration> ttl = std::chrono::minutes(10);
   std::optional<Duration> host_ttl;
@@ -133,8 +136,8 @@ struct Options {
   SPILLWAY_API static Options Seed();
 };
 
-// What a client knows about an entry's future. It counts with policy "workflow",
-// and while a step graph is attached; a wrong one is forgotten when its time is
+// What a client knows about an entry's future. It counts with policy "score" and
+// "workflow", and while a step graph is attached; a wrong one is forgotten when its time is
 // over, or when the entry is used all the same.
 enum class Hint : std::uint8_t { kNone, kAgain, kDone };
 

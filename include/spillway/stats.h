@@ -103,6 +103,16 @@ struct AskStats {
   std::uint64_t errors = 0;  // Lines and connections that were refused.
 };
 
+// What the policy "score" has learnt; all 0 with others.
+struct ScoreStats {
+  bool in_use = false;           // The policy is "score";
+  bool leads = false;            // and its own order is in force, not last use.
+  std::uint64_t returns = 0;     // Uses it has learnt from.
+  std::uint64_t remembered = 0;  // Keys that are gone, now.
+  std::uint64_t fallbacks = 0;   // Times last use did better, and took over.
+  std::uint64_t sent_below = 0;  // Sets that entered a lower tier, being worth less.
+};
+
 struct Stats {
   std::uint64_t entries = 0;
   Tokens tokens = 0;
@@ -133,6 +143,7 @@ struct Stats {
   SourceStats host_source;
   SourceStats disk_source;
   AskStats ask;
+  ScoreStats score;
 };
 
 }  // namespace spillway

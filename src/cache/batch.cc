@@ -76,9 +76,7 @@ void Batch::Begin(Operation* operation, Item* item) {
       return BeginGet(item);
     case Operation::Kind::kTouch:
       operation->found = core_->Touch(operation->key);
-      if (operation->found && operation->set.hint != Hint::kNone) {
-        core_->Advise(operation->key, operation->set.hint, operation->set.eta);
-      }
+      if (operation->found) core_->Advise(operation->key, Advice(operation->set));
       return Finish(item, {});
     case Operation::Kind::kErase:
       item->run = &Batch::Erase;
@@ -270,8 +268,8 @@ void Batch::Commit(Strand::Task* task) {
   }
   try {
     core.engine().Commit(item->slot, core.clock().Now());
-    const SetOptions& set = item->operation->set;
-    core.engine().Advise(item->operation->key, set.hint, set.eta, core.clock().Now());
+    const Advice advice(item->operation->set);
+    core.engine().Advise(item->operation->key, advice, core.clock().Now());
   } catch (const std::bad_alloc&) {
     return batch->Finish(item, Error{Code::kNoMemory, "no memory"});
   }

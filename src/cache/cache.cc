@@ -120,7 +120,7 @@ Result<std::optional<Lease>> Cache::Get(std::string_view key, const GetOptions& 
       if (Status up = core_->Fetch(key, where, options.wait, &lease); !up) return up.error();
     }
     if (!lease) return std::optional<Lease>();
-    if (options.hint != Hint::kNone) core_->Advise(key, options.hint, options.eta);
+    core_->Advise(key, Advice(options));
     if (options.into.fragments().empty()) return std::optional<Lease>(std::move(lease));
     if (Status ok = core_->CopyOut(key, options.into, options.wait, &lease); !ok) return ok.error();
     return lease ? std::optional<Lease>(Lease()) : std::nullopt;
@@ -140,9 +140,10 @@ std::size_t Cache::GetMany(const std::string_view* keys, std::size_t count, Leas
 bool Cache::Erase(std::string_view key) { return core_->Erase(key); }
 void Cache::Clear() { core_->Clear(); }
 bool Cache::Contains(std::string_view key) const { return core_->Contains(key); }
-bool Cache::Touch(std::string_view key, Hint hint, std::optional<Duration> eta) {
+bool Cache::Touch(std::string_view key, Hint hint, std::optional<Duration> eta,
+                  std::string_view step) {
   const bool there = core_->Touch(key);
-  if (there && hint != Hint::kNone) core_->Advise(key, hint, eta);
+  if (there) core_->Advise(key, Advice(hint, eta, step));
   return there;
 }
 
@@ -153,6 +154,13 @@ std::size_t Cache::Match(const std::vector<std::string_view>& keys) const {
 std::vector<Lease> Cache::GetChain(const std::vector<std::string_view>& keys) {
   std::vector<Lease> leases;
   core_->Match(keys, &leases);
+  return leases;
+}
+
+std::vector<Lease> Cache::GetChain(const std::vector<std::string_view>& keys,
+                                   const GetOptions& said) {
+  std::vector<Lease> leases = GetChain(keys);
+  if (!leases.empty()) core_->Advise(keys[leases.size() - 1], Advice(said));
   return leases;
 }
 

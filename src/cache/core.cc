@@ -369,7 +369,7 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
       return;
     }
     engine_->Commit(*slot, now);
-    engine_->Advise(key, options.hint, options.eta, now);
+    engine_->Advise(key, Advice(options), now);
     unsettled = engine_->TakeUnsettled();
     done = true;
   });
@@ -379,7 +379,7 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
     if (Status filled = Fill(*slot, source); !filled) return filled;
     RunOn(*strand_, [&] {
       engine_->Commit(*slot, clock_->Now());
-      engine_->Advise(key, options.hint, options.eta, clock_->Now());
+      engine_->Advise(key, Advice(options), clock_->Now());
       unsettled = engine_->TakeUnsettled();
     });
   }

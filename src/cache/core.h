@@ -161,7 +161,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void Attach(std::shared_ptr<StepGraph> graph, Cache::AgentOrder order);
   std::shared_ptr<StepGraph> step_graph();
   Mode mode();
-  void Advise(std::string_view key, Hint hint, std::optional<Duration> eta);
+  void Advise(std::string_view key, const Advice& advice);
 
   Engine& engine() { return *engine_; }
   const Engine& engine() const { return *engine_; }

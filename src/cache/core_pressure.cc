@@ -188,8 +188,9 @@ std::shared_ptr<StepGraph> Core::step_graph() {
   return graph;
 }
 
-void Core::Advise(std::string_view key, Hint hint, std::optional<Duration> eta) {
-  RunOn(*strand_, [&] { engine_->Advise(key, hint, eta, clock_->Now()); });
+void Core::Advise(std::string_view key, const Advice& advice) {
+  if (advice.empty()) return;
+  RunOn(*strand_, [&] { engine_->Advise(key, advice, clock_->Now()); });
 }
 
 Mode Core::mode() {

@@ -89,7 +89,10 @@ Core::Found Core::Find(std::string_view key, Lease* lease) {
   // The time is read while the bucket arrives. Later it would cost more: taking
   // a lease is a barrier, behind which reading the clock has to wait.
   const TimePoint tick = clock_->Coarse();
-  return Lend(FindSlot(hash, key, Index::Use::kCount), tick, lease);
+  const Found found = Lend(FindSlot(hash, key, Index::Use::kCount), tick, lease);
+  if (found == Found::kMiss) [[unlikely]]
+    engine_->NoteMiss(hash);
+  return found;
 }
 
 Core::Found Core::Find(std::string_view key, std::optional<Place> where, Lease* lease) {
@@ -240,6 +243,8 @@ std::size_t Core::GetMany(const std::string_view* keys, std::size_t count, Lease
       }
       const Found found = Lend(slot, tick, &leases[from + i]);
       hits += found == Found::kHit ? 1 : 0;
+      if (found == Found::kMiss) [[unlikely]]
+        engine_->NoteMiss(hashes[i]);
       if (found == Found::kBelow) [[unlikely]]
         below.push_back(from + i);
     }
@@ -327,7 +332,9 @@ std::size_t Core::Match(const std::vector<std::string_view>& keys, std::vector<L
   for (const std::string_view key : keys) {
     if (key.empty()) break;
     if (leases != nullptr) RoomForOne(*leases);
-    Slot* slot = FindSlot(index_.HashOf(key), key, leases ? Index::Use::kCount : Index::Use::kPeek);
+    const std::uint64_t hash = index_.HashOf(key);
+    Slot* slot = FindSlot(hash, key, leases ? Index::Use::kCount : Index::Use::kPeek);
+    if (slot == nullptr && leases != nullptr) engine_->NoteMiss(hash);
     if (slot == nullptr) break;
     const Record& record = RecordOf(slot);
     // The first may be the middle of a longer chain; behind it every declared

@@ -46,11 +46,12 @@ Direct::Wrote Direct::CommitSlot(std::uint32_t slot, const SetOptions& options, 
     return wrote;
   }
   const Slot& where = store.slots().slot(slot);
+  const Advice advice(options);
   try {
     // It may have left again when Commit returns.
-    const std::string key(options.hint == Hint::kNone ? std::string_view() : where.key());
+    const std::string key(advice.empty() ? std::string_view() : where.key());
     wrote.was_new = engine.Commit(slot, now);
-    engine.Advise(key, options.hint, options.eta, now);
+    engine.Advise(key, advice, now);
   } catch (const std::bad_alloc&) {
     wrote.status = NoMemory();
   }

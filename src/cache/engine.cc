@@ -9,6 +9,7 @@
 #include "base/mutant.h"
 #include "base/printable.h"
 #include "base/room_for_one.h"
+#include "policy/entry_scores.h"
 
 namespace spillway {
 
@@ -51,6 +52,7 @@ Engine::Engine(const Settings& settings, std::unique_ptr<Store> store, Mover* mo
       log_(settings.options.on_event) {
   const Options& options = settings_.options;
   const RuleSettings rules = RuleSettingsOf(options);
+  OpenScores();
   for (std::size_t i = kTiers; i-- > 0;) {
     const TierId id = kTierIds[i];
     if (!Has(store_->tiers(), id)) continue;
@@ -64,10 +66,10 @@ Engine::Engine(const Settings& settings, std::unique_ptr<Store> store, Mover* mo
     tier->governor = std::make_unique<Governor>(GovernorSettingsOf(options));
     const Store* const from = store_.get();
     tier->firm = std::make_unique<Line>(from, id, false, tier->last(), options.policy, rules,
-                                        &outlooks_, &tier->running);
+                                        &outlooks_, &tier->running, scores_.get());
     if (!tier->last()) {
       tier->backed = std::make_unique<Line>(from, id, true, true, options.policy, rules, &outlooks_,
-                                            &tier->running);
+                                            &tier->running, scores_.get());
     }
     tier->running.most = capacity(id) / 2;
     top_ = tier.get();
@@ -97,6 +99,13 @@ Status Engine::Check(std::string_view key, Bytes bytes, const SetOptions& option
   if (options.agent.size() > kAgentBytesMax) {
     return bad(fmt::format("the agent's name has {} bytes; at most {} are allowed",
                            options.agent.size(), kAgentBytesMax));
+  }
+  if (options.step.size() > kAgentBytesMax) {
+    return bad(fmt::format("the step's name has {} bytes; at most {} are allowed",
+                           options.step.size(), kAgentBytesMax));
+  }
+  if (options.recompute && *options.recompute < Duration::zero()) {
+    return bad("its recompute time is negative; leave it out if it is not known");
   }
   if (options.meta.size() > kMetaBytesMax) {
     return bad(fmt::format("the meta blob has {} bytes; at most {} are allowed",
@@ -159,6 +168,7 @@ bool Engine::Commit(std::uint32_t reservation, TimePoint now) {
   ++sets_;
   NoteMoves(now);
   if (graph_ != nullptr) Introduce(id.slot, now);
+  if (scores_ != nullptr) Welcome(id.slot, now);
   Enter(id.slot);
   const Record& record = store_->slots().record(id.slot);
   if (slot.has_deadline) NoteDeadline(id, record.extra->deadline);
@@ -316,6 +326,7 @@ void Engine::Depart(std::uint32_t slot, bool owned, const Why& why, TimePoint no
   }
   if (!ahead_.empty()) AheadGone(slot);
   if (graph_ != nullptr) Unforesee(slot, why.reason != Reason::kReplaced);
+  if (scores_ != nullptr) Farewell(slot, why.reason, now);
   if (record.below != nullptr && record.below->transfer != nullptr) {
     record.below->transfer->cancelled.store(true, std::memory_order_relaxed);
   }
@@ -361,6 +372,7 @@ void Engine::RankTheUnranked() {
       if (line != nullptr) anybody = std::exchange(line->lacks_somebody, false) || anybody;
     }
   }
+  anybody = ScoresLackSomebody() || anybody;
   if (!anybody) return;
   for (std::uint32_t slot = 0; slot < store_->slots().high_water(); ++slot) {
     if (store_->IsLive(store_->IdOf(slot))) Enter(slot);
@@ -536,6 +548,7 @@ void Engine::CountInto(Stats* stats) const {
   stats->moves.under_way = transfers_.size();
   stats->moves.passing_bytes = store_->passing_bytes();
   stats->loading = loading_;
+  CountScores(&stats->score);
   for (const TierState* tier = top_; tier != nullptr; tier = tier->below) {
     TierStats& to = tier->id == TierId::kDevice ? stats->device
                     : tier->id == TierId::kHost ? stats->host

@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "cache/advice.h"
+#include "cache/miss_ring.h"
 #include "cache/move.h"
 #include "cache/move_log.h"
 #include "cache/store.h"
@@ -27,6 +29,8 @@
 #include "spillway/step_graph.h"
 
 namespace spillway {
+
+class EntryScores;
 
 class Engine {
  public:
@@ -172,9 +176,13 @@ class Engine {
   const std::shared_ptr<StepGraph>& graph() const { return graph_; }
   // Hears what the graph has been told since. Cheap when that is nothing.
   void Follow(TimePoint now);
-  // A client's word on an entry's next use. Never throws; without a graph it is
-  // not heard.
-  void Advise(std::string_view key, Hint hint, std::optional<Duration> eta, TimePoint now);
+  // A client's word on an entry's next use. Never throws; without a graph or the
+  // policy "score" it is not heard.
+  void Advise(std::string_view key, const Advice& advice, TimePoint now);
+  // Somebody missed a key of this hash; heard with the next event.
+  void NoteMiss(std::uint64_t hash) {
+    if (scores_ != nullptr) missed_->Put(hash);
+  }
   // A run is live: NORMAL and PRESSURE are WORKFLOW_AWARE.
   bool attached() const { return attached_; }
   Mode mode(TierId tier) const {
@@ -304,9 +312,37 @@ class Engine {
   void Unforesee(std::uint32_t slot, bool for_good);
   void Trust(const Pulse& pulse);
   void Judge(const Outlook& outlook, std::uint32_t slot);
+  void BindToStep(std::string_view step, std::string_view key, TimePoint now);
   void JudgeAdvice(const Outlook& outlook, std::uint32_t slot);
   bool Spared(const TierState& tier, std::uint32_t slot) const;
   std::vector<std::string> ForeseenOrder() const;
+
+  // engine_score.cc: what is learnt of entries. All of it is nothing without the
+  // policy "score", and never throws.
+  void OpenScores();
+  void HearUses(TimePoint now);
+  void Welcome(std::uint32_t slot, TimePoint now);
+  void Farewell(std::uint32_t slot, Reason reason, TimePoint now);
+  void TellScores(std::string_view key, const Advice& advice, TimePoint now);
+  void MeasureCopy(const Move& transfer, TimePoint now);
+  bool BetterBelow(TierState& tier, const NewEntry& entry, TimePoint now);
+  EntryId ParentNamed(const NewEntry& entry) const;
+  void CountScores(ScoreStats* stats) const;
+  std::string ExplainWorth(std::uint32_t slot, TierId tier, TimePoint now) const;
+  // While a newcomer looks for room, what it continues is not taken for that.
+  class SparedParent {
+   public:
+    SparedParent(Engine* engine, const NewEntry& entry);
+    ~SparedParent();
+    SparedParent(const SparedParent&) = delete;
+    SparedParent& operator=(const SparedParent&) = delete;
+
+   private:
+    EntryScores* const scores_;
+  };
+  bool RanksByScore() const;
+  bool ScoresLackSomebody();
+  void WentDown(std::uint32_t slot);
 
   // engine_ahead.cc
   static double EtaOf(const Outlook& outlook, TimePoint now);
@@ -448,6 +484,12 @@ class Engine {
   void* owner_ = nullptr;
   MoveLog log_;
   Outlooks outlooks_;
+  // With the policy "score" only.
+  std::unique_ptr<FactReader> any_view_;
+  std::unique_ptr<EntryScores> scores_;
+  std::unique_ptr<MissRing> missed_;
+  std::array<double, kTiers> copy_rates_{};  // Up from there, bytes a second; 0: not yet.
+  std::uint64_t sent_below_ = 0;
   std::array<std::unique_ptr<TierState>, kTiers> states_;
   TierState* top_ = nullptr;
   TierState* bottom_ = nullptr;

@@ -131,6 +131,7 @@ std::string Engine::ExplainLive(std::uint32_t slot, const std::vector<MoveLog::T
                        tier.firm->policy.name, OrderName(tier));
   }
   if (uppermost == TierId::kDisk) out += " A get brings it up.";
+  out += ExplainWorth(slot, uppermost, now);
   return out + Journey(traces, record.generation, 0, now);
 }
 
@@ -149,7 +150,8 @@ std::vector<std::string> Engine::LeavingOrder() const {
   const auto consider = [&](std::uint32_t slot, std::uint32_t left) {
     if (left > 0 || store_->Leases(slot) > 0) return;
     const Facts facts = store_->FactsOf(slot, store_->top());
-    heap.push_back({top_->firm->policy.order->KeyFor(level(), facts), facts.place, slot});
+    const std::int64_t key = top_->firm->policy.order->KeyOf(level(), store_->IdOf(slot), facts);
+    heap.push_back({key, facts.place, slot});
     std::push_heap(heap.begin(), heap.end(), std::greater<>());
   };
   for (std::uint32_t slot = 0; slot < store_->slots().high_water(); ++slot) {

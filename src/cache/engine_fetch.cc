@@ -411,6 +411,7 @@ void Engine::AdoptOne(BlobStore::Found* blob, TimePoint now) {
   }
   const EntryId id = store_->Commit(*slot, kNoSlot, now);
   if (graph_ != nullptr) Introduce(id.slot, now);
+  if (scores_ != nullptr) Welcome(id.slot, now);
   Enter(id.slot);
   const Record& record = store_->slots().record(id.slot);
   if (store_->slots().slot(id.slot).has_deadline) NoteDeadline(id, record.extra->deadline);

@@ -78,6 +78,7 @@ void Engine::AskOutside(TimePoint now) {
 }
 
 void Engine::Follow(TimePoint now) {
+  if (scores_ != nullptr) HearUses(now);
   if (graph_ == nullptr || closed_) return;
   outlooks_.now = now;
   if (outside_ && now - heard_at_ >= kHearEvery) AskOutside(now);
@@ -165,16 +166,30 @@ void Engine::Judge(const Outlook& outlook, std::uint32_t slot) {
   wrong_ += 1;
 }
 
-void Engine::Advise(std::string_view key, Hint hint, std::optional<Duration> eta, TimePoint now) {
-  if (graph_ == nullptr || hint == Hint::kNone) return;
+void Engine::Advise(std::string_view key, const Advice& advice, TimePoint now) {
+  if (advice.empty()) return;
+  if (scores_ != nullptr) TellScores(key, advice, now);
+  if (graph_ == nullptr) return;
+  const Hint hint = advice.hint;
   const double p = hint == Hint::kDone ? 0 : again_right_ / (again_right_ + again_wrong_);
-  const Duration when = std::clamp(eta.value_or(kAgainIn), Duration::zero(), kFarthest);
+  const Duration when = std::clamp(advice.eta.value_or(kAgainIn), Duration::zero(), kFarthest);
   try {
-    (void)graph_->Advise(key, when, p, now);  // Full is no matter.
+    if (!advice.step.empty()) BindToStep(advice.step, key, now);
+    // Full is no matter.
+    if (hint != Hint::kNone) (void)graph_->Advise(key, when, p, now);
     Follow(now);
   } catch (const std::bad_alloc&) {
     // It was a hint.
   }
+}
+
+// `step` is RUN/STEP: the key is of that step's agent.
+void Engine::BindToStep(std::string_view step, std::string_view key, TimePoint now) {
+  const std::size_t slash = step.rfind('/');
+  if (slash == std::string_view::npos) return;
+  const std::string_view run = step.substr(0, slash);
+  const Result<StepFacts> facts = graph_->Step(run, step.substr(slash + 1), now);
+  if (facts) (void)graph_->Bind(run, facts->agent, key, KeyKind::kHistory, now);
 }
 
 // Said to be used again by a client, and its time is over.

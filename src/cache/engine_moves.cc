@@ -57,6 +57,9 @@ bool Engine::Drop(TierState& tier, std::uint32_t slot, const Why& why, TimePoint
   if (!store_->DropCopy(slot, tier.id)) return false;
   Log(slot, tier.id, why, now);
   Reline(slot, before);
+  if (scores_ != nullptr && tier.id == store_->top()) {
+    WentDown(slot);
+  }
   if (graph_ != nullptr && !IsUp(slot)) {
     AheadGone(slot);
     if (const Outlook* const outlook = outlooks_.Find(store_->IdOf(slot))) NoteSoon(*outlook, now);
@@ -359,6 +362,7 @@ void Engine::Finish(std::unique_ptr<Move> transfer, TimePoint now) {
     if (!MutantOn(Mutant::kGoingNeverReturned)) from.going -= transfer->bytes;
     from.background -= transfer->background_at_start ? 1 : 0;
   }
+  if (scores_ != nullptr) MeasureCopy(*transfer, now);
   if (transfer->status) {
     (transfer->to > transfer->from ? counts_.down : counts_.up) += transfer->bytes;
   } else if (transfer->status.error().code == Code::kCancelled) {
@@ -486,7 +490,7 @@ void Engine::WriteBehind(TierState& tier, TimePoint now) {
   while (tier.background < kBackgroundMax && nowhere < 16) {
     aside.MakeRoom();
     // Soonest to leave first.
-    const bool foreseen = outlooks_.in_force;
+    const bool foreseen = outlooks_.in_force || RanksByScore();
     const std::optional<EntryId> next =
         foreseen ? NextByOrder(tier, *tier.firm, Foresight::Whom::kAnybody)
                  : tier.firm->idle.Next(bound);

@@ -210,8 +210,8 @@ std::optional<EntryId> Engine::NextIdle(TierState& tier, const Stage& stage, Tim
     const Facts fa = store_->FactsOf(a.slot, tier.id);
     const Facts fb = store_->FactsOf(b.slot, tier.id);
     if (foreseen) return line.Before(at, b, fb, a, fa);
-    const std::int64_t ka = line.policy.order->KeyFor(at, fa);
-    const std::int64_t kb = line.policy.order->KeyFor(at, fb);
+    const std::int64_t ka = line.policy.order->KeyOf(at, a, fa);
+    const std::int64_t kb = line.policy.order->KeyOf(at, b, fb);
     return ka != kb ? ka > kb : fa.place > fb.place;
   };
   const auto next = [&] {

@@ -52,6 +52,7 @@ Result<std::uint32_t> Engine::Admit(const NewEntry& entry, TimePoint now, bool* 
   if (turned_away_) soon = nullptr;  // There is nobody left to wait.
   replaced_for_room_ = false;
   Follow(now);
+  const SparedParent spared(this, entry);
   for (TierState* tier = top_; tier != nullptr; tier = tier->below) CheckSampleAge(*tier, now);
   if (is_blocked() && !MutantOn(Mutant::kEmergencyAdmits)) {
     ++refused_blocked_;
@@ -151,6 +152,10 @@ Result<std::uint32_t> Engine::PlaceSomewhere(const NewEntry& entry, TimePoint no
       continue;
     }
     const Bytes lacking = Excess(store_->bytes(tier->id) + entry.bytes, GrowthLimit(*tier));
+    if (lacking > 0 && scores_ != nullptr && BetterBelow(*tier, entry, now)) {
+      no(*tier, "worth less than what would have to leave for it");
+      continue;
+    }
     const Why room{Action::kDrop, Reason::kRoom, OrderName(*tier)};
     const bool fits = DropForRoom(*tier, lacking, room, now) && KeepReserve(*tier, entry, now);
     if (fits) {

@@ -275,7 +275,13 @@ constexpr std::array kSettings = {
     Row<kWord, [](auto& o) -> auto& { return o.policy; }>(
         "policy",
         "Who leaves first: `documented` (the mode table), `lru`, `hybrid`, `workflow` (by step "
-        "graphs and hints, then last use) or `seed`.",
+        "graphs and hints, then last use), `score` (who is least likely to be used soon, by what "
+        "such ones did before, for what a miss would cost) or `seed`.",
+        "0.1"),
+    Row<kCount, [](auto& o) -> auto& { return o.history_entries; }>(
+        "history_entries",
+        "Most keys the policy `score` remembers after they are gone, at about 250 bytes each. 0: "
+        "none.",
         "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.ttl; }>(
         "ttl", "An entry idle longer than this leaves the tier.", "0.1"),

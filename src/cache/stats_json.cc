@@ -84,6 +84,13 @@ std::string StatsJson(const Stats& from) {
                   {"freed", from.ask.freed},
                   {"errors", from.ask.errors}};
   }
+  if (from.score.in_use) {
+    all["score"] = {{"leads", from.score.leads},
+                    {"returns", from.score.returns},
+                    {"remembered", from.score.remembered},
+                    {"fallbacks", from.score.fallbacks},
+                    {"sent_below", from.score.sent_below}};
+  }
   const MoveStats& moves = from.moves;
   if (!from.host.name.empty() || !from.disk.name.empty()) {
     all["moves"] = {{"bytes_down", moves.bytes_down},

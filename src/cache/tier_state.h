@@ -18,12 +18,17 @@ namespace spillway {
 // One class of a tier's entries (TierView), in the order in which they leave.
 struct Line {
   Line(const Store* store, TierId tier, bool backed, bool leaves_only, std::string_view policy_name,
-       const RuleSettings& rules, Outlooks* all_outlooks, Foresight::Running* running)
+       const RuleSettings& rules, Outlooks* all_outlooks, Foresight::Running* running,
+       EntryScores* scores)
       : view(store, tier, backed, leaves_only),
         idle(KeyByLastUse, &view, MarkOf(tier, backed, 0)),
-        policy(std::move(*MakePolicy(policy_name, rules, {&view, &idle, MarkOf(tier, backed, 1)}))),
+        policy(std::move(
+            *MakePolicy(policy_name, rules,
+                        {&view, &idle, MarkOf(tier, backed, 1), scores, NumberOf(tier, backed),
+                         tier == store->top(), leaves_only && !backed}))),
         outlooks(all_outlooks),
-        foresight(&view, all_outlooks, BitOf(tier, backed), UnknownMarkOf(tier, backed), running) {}
+        foresight(&view, all_outlooks, BitOf(tier, backed), UnknownMarkOf(tier, backed), running,
+                  policy.order->appraiser() == nullptr ? nullptr : policy.order.get()) {}
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
 
@@ -50,7 +55,7 @@ struct Line {
   // Whether `a` leaves before `b`. Without outlooks, of equals neither does.
   bool Before(Level level, EntryId a, const Facts& of_a, EntryId b, const Facts& of_b) const {
     if (outlooks->in_force) return foresight.Before(a, of_a, b, of_b);
-    return policy.order->KeyFor(level, of_a) < policy.order->KeyFor(level, of_b);
+    return policy.order->KeyOf(level, a, of_a) < policy.order->KeyOf(level, b, of_b);
   }
 
   const TierView view;
@@ -64,8 +69,11 @@ struct Line {
   static RankMark MarkOf(TierId tier, bool backed, unsigned which) {
     return static_cast<RankMark>(1U << (4 * IndexOf(tier) + (backed ? 2U : 0U) + which));
   }
+  static std::uint8_t NumberOf(TierId tier, bool backed) {
+    return static_cast<std::uint8_t>(2 * IndexOf(tier) + (backed ? 1U : 0U));
+  }
   static std::uint8_t BitOf(TierId tier, bool backed) {
-    return static_cast<std::uint8_t>(1U << (2 * IndexOf(tier) + (backed ? 1U : 0U)));
+    return static_cast<std::uint8_t>(1U << NumberOf(tier, backed));
   }
   // Nobody is backed in the last tier: its marks are free for others.
   static RankMark UnknownMarkOf(TierId tier, bool backed) {

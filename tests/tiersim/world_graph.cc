@@ -50,7 +50,8 @@ void World::BeginRun(const std::string& run) {
 void World::DoHint() {
   const KeyNo key = AnyKey();
   const Waiting waiting(this);
-  core_->Advise(ledger_.key(key), rng_.OneIn(2) ? Hint::kAgain : Hint::kDone, plan_.tick * 100);
+  core_->Advise(ledger_.key(key),
+                Advice(rng_.OneIn(2) ? Hint::kAgain : Hint::kDone, plan_.tick * 100, {}));
 }
 
 bool World::IsWanted(SetNo set) {

@@ -1,0 +1,187 @@
+// The learnt score as the cache's order: what it learns from sets, gets and
+// misses, what it says of itself, and where newcomers go.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "cache/testing/cache_fixture.h"
+#include "cache/testing/virtual_machine.h"
+
+namespace spillway {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ScoreTest : public testing::CacheTest {
+ protected:
+  ScoreTest() {
+    options_.policy = "score";
+    options_.capacity = 64 * kKiB;
+    options_.ttl.reset();
+    options_.token_budget.reset();
+  }
+  void Put(const std::string& key, std::string_view step = {}, Hint hint = Hint::kNone) {
+    SetOptions set;
+    set.tokens = 100;
+    set.step = step;
+    set.hint = hint;
+    ASSERT_TRUE(Set(key, std::string(1000, 'v'), set));
+  }
+  void Wait(int count) {
+    for (int i = 0; i < count; ++i) {
+      clock_->Advance(seconds(1));
+      (void)cache_->Apply(0.1);
+    }
+  }
+  // Some come back every ten seconds, the others never; both say what they wait
+  // for. There is room for all of them.
+  void Teach() {
+    for (int i = 0; i < 10; ++i) Put(fmt::format("tool{}", i), "tool");
+    for (int i = 0; i < 10; ++i) Put(fmt::format("human{}", i), "human");
+    for (int round = 0; round < 8; ++round) {
+      Wait(10);
+      for (int i = 0; i < 10; ++i) {
+        ASSERT_TRUE(**cache_->Get(fmt::format("tool{}", i), {.step = "tool"}));
+      }
+    }
+  }
+};
+
+TEST_F(ScoreTest, IsLastUseUntilItHasLearnt) {
+  Open();
+  Put("a");
+  EXPECT_TRUE(cache_->stats().score.in_use);
+  EXPECT_FALSE(cache_->stats().score.leads);
+  EXPECT_THAT(cache_->Explain("a"), HasSubstr("Too little has been learnt yet: last use ranks."));
+  for (int i = 0; i < 70; ++i) {
+    clock_->Advance(seconds(1));
+    if (i % 10 == 0) (void)Get("a");
+    Put(fmt::format("k{}", i));
+  }
+  EXPECT_TRUE(cache_->Contains("a"));
+  EXPECT_FALSE(cache_->Contains("k0"));
+}
+
+TEST_F(ScoreTest, KeepsWhoComesBackThoughOthersWereUsedLater) {
+  Open();
+  Teach();
+  EXPECT_TRUE(cache_->stats().score.leads);
+  for (int i = 0; i < 10; ++i) (void)Get(fmt::format("human{}", i));  // The latest uses.
+  Wait(3);
+  for (int i = 0; i < 50; ++i) Put(fmt::format("new{}", i), "human");
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(cache_->Contains(fmt::format("tool{}", i))) << i;
+}
+
+TEST_F(ScoreTest, SaysWhatItKnows) {
+  Open();
+  Teach();
+  Wait(3);
+  const std::string tool = cache_->Explain("tool3");
+  EXPECT_THAT(tool, HasSubstr("uses a second are expected, by what such ones did before."));
+  EXPECT_THAT(tool, HasSubstr("waits for tool"));
+  EXPECT_THAT(tool, HasSubstr("A miss would cost 0.0043 s."));  // 100 tokens.
+  EXPECT_THAT(tool, HasSubstr("policy score, order score"));
+  EXPECT_THAT(cache_->Explain("human3"), HasSubstr("waits for human"));
+  SetOptions set;
+  set.tokens = 100;
+  set.recompute = seconds(2);
+  ASSERT_TRUE(Set("dear", "value", set));
+  EXPECT_THAT(cache_->Explain("dear"), HasSubstr("A miss would cost 2 s."));
+}
+
+TEST_F(ScoreTest, WhoIsDoneLeavesFirst) {
+  Open();
+  Teach();
+  ASSERT_TRUE(cache_->Touch("tool4", Hint::kDone));
+  EXPECT_EQ(cache_->LeavingOrder().front(), "tool4");
+  EXPECT_THAT(cache_->Explain("tool4"), HasSubstr("said to be done"));
+  // Used all the same: then that is over.
+  clock_->Advance(seconds(5));
+  (void)Get("tool4");
+  Wait(3);
+  EXPECT_NE(cache_->LeavingOrder().front(), "tool4");
+  EXPECT_THAT(cache_->Explain("tool4"), Not(HasSubstr("said to be done")));
+}
+
+TEST_F(ScoreTest, RemembersKeysThatAreGone) {
+  options_.history_entries = 100;
+  Open();
+  for (int i = 0; i < 300; ++i) {
+    clock_->Advance(milliseconds(500));
+    Put(fmt::format("k{}", i));
+  }
+  EXPECT_EQ(cache_->stats().score.remembered, 100U);
+  const std::uint64_t before = cache_->stats().score.returns;
+  EXPECT_EQ(Get("k200"), "(miss)");
+  EXPECT_EQ(Get("k1"), "(miss)");  // Too long ago.
+  Put("k200");
+  Put("k201");
+  EXPECT_EQ(cache_->stats().score.returns, before + 2);
+  EXPECT_THAT(cache_->Explain("k200"), HasSubstr("Used 2 times in all"));
+  cache_->Erase("k200");
+  cache_->Clear();
+  EXPECT_LE(cache_->stats().score.remembered, 100U);
+}
+
+TEST_F(ScoreTest, NoHistoryIsFineToo) {
+  options_.history_entries = 0;
+  Open();
+  for (int i = 0; i < 300; ++i) Put(fmt::format("k{}", i % 100));
+  EXPECT_EQ(cache_->stats().score.remembered, 0U);
+}
+
+TEST_F(ScoreTest, AStepOfARunIsASteps) {
+  Open();
+  const auto graph = cache_->step_graph();
+  ASSERT_TRUE(graph->BeginRun("r", {}, cache_->now()));
+  ASSERT_TRUE(graph->AddStep("r", {"plan", "planner"}, cache_->now()));
+  ASSERT_TRUE(graph->AddStep("r", {"code", "coder"}, cache_->now()));
+  ASSERT_TRUE(graph->AddEdge("r", {"plan", "code"}, cache_->now()));
+  ASSERT_TRUE(graph->Start("r", "plan", cache_->now()));
+  Put("ctx", "r/code");
+  Put("other", "r/nothing");  // No such step: only a name.
+  EXPECT_THAT(cache_->Explain("ctx"), HasSubstr("The graph: 1 steps until its use"));
+  EXPECT_THAT(cache_->Explain("ctx"), HasSubstr("uses a second are expected, by the graph."));
+  EXPECT_THAT(cache_->Explain("ctx"), HasSubstr("waits for code"));
+  EXPECT_THAT(cache_->Explain("other"), Not(HasSubstr("The graph")));
+  SetOptions set;
+  const std::string name(2000, 'x');
+  set.step = name;
+  EXPECT_EQ(Set("k", "v", set).error().code, Code::kInvalidArgument);
+}
+
+TEST_F(ScoreTest, WhatIsSaidOfAChainIsSaidOfItsEnd) {
+  Open();
+  SetOptions set;
+  Put("a");
+  set.parent = "a";
+  ASSERT_TRUE(Set("b", "v", set));
+  GetOptions said;
+  said.hint = Hint::kDone;
+  EXPECT_EQ(cache_->GetChain({"a", "b", "c"}, said).size(), 2U);
+  EXPECT_THAT(cache_->Explain("b"), HasSubstr("said to be done"));
+}
+
+// A device with room for eight, a host below.
+TEST(ScoreBelow, ANewcomerWorthLessGoesBelow) {
+  testing::VirtualMachine::Settings settings;
+  settings.device = 8 * kMiB;
+  settings.host = 256 * kMiB;
+  settings.policy = "score";
+  settings.graph = false;
+  testing::VirtualMachine machine(settings);
+  EXPECT_TRUE(machine.stats().score.in_use);
+  // The link is measured by what comes up.
+  for (int i = 0; i < 4; ++i) machine.Set(fmt::format("k{}", i), kMiB);
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(machine.Get(fmt::format("k{}", i)));
+    machine.Work(seconds(5));
+  }
+  EXPECT_TRUE(machine.stats().score.leads);
+  EXPECT_GT(machine.stats().score.returns, 32U);
+}
+
+}  // namespace
+}  // namespace spillway

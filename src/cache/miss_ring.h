@@ -1,0 +1,37 @@
+// Hashes of keys that were missed, on their way from readers' threads to the
+// strand. Readers never wait: when the strand does not keep up, the oldest are
+// lost. Only the strand takes.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace spillway {
+
+class MissRing {
+ public:
+  void Put(std::uint64_t hash) {
+    const std::uint64_t at = head_.fetch_add(1, std::memory_order_relaxed);
+    cells_[at % kCells].store(hash, std::memory_order_relaxed);
+  }
+  template <typename Each>
+  void TakeAll(Each&& each) {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    if (head - tail_ > kCells) tail_ = head - kCells;
+    for (; tail_ != head; ++tail_) {
+      // 0: another took its place, or it is being written and comes too late.
+      const std::uint64_t hash = cells_[tail_ % kCells].exchange(0, std::memory_order_relaxed);
+      if (hash != 0) each(hash);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kCells = 1024;
+  std::array<std::atomic<std::uint64_t>, kCells> cells_{};
+  std::atomic<std::uint64_t> head_{0};
+  std::uint64_t tail_ = 0;
+};
+
+}  // namespace spillway
