@@ -53,7 +53,9 @@ enum class Mutant : std::uint8_t {
   kReliefOvershoots,  // A plan does not stop at its target.
   kRoomTakesTooMuch,
   kReserveIgnored,
-  kUseNotStamped,  // A hit does not count as a use.
+  kUseNotStamped,    // A hit does not count as a use.
+  kIdleGraphOrders,  // A step graph without a live run orders who leaves.
+  kUnwantedKept,     // In NORMAL the idle limit holds for those no live run wants.
   // 8: liveness
   kWaiterForgotten,  // An operation's completion is lost.
   kNeverLeavesEmergency,

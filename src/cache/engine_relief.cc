@@ -200,7 +200,7 @@ std::optional<EntryId> Engine::NextIdle(TierState& tier, const Stage& stage, Tim
   const Level at = level(tier.id);
   const bool foreseen = outlooks_.in_force;
   // Whom no live run wants may leave at once.
-  if (foreseen && at == Level::kNormal) {
+  if (foreseen && at == Level::kNormal && !MutantOn(Mutant::kUnwantedKept)) {
     RoomForOne(put_back_);
     if (const auto id = line.Next(at, Foresight::Whom::kUnwanted)) return id;
   }

@@ -188,6 +188,7 @@ void Judge::OnEvent(const Event& event) {
 // --- the order in force ---
 
 Judge::By Judge::InForce(Level level) const {
+  if (attached_) return By::kForeseen;
   if (setting_.options.policy == "lru") return By::kLastUse;
   if (setting_.options.policy == "hybrid") return By::kHybrid;
   return level >= Level::kPressure ? By::kWeight : By::kLastUse;
@@ -201,6 +202,8 @@ std::string_view Judge::NameOf(By by) {
       return "heavy";
     case By::kHybrid:
       return "hybrid";
+    case By::kForeseen:
+      return "workflow";
   }
   return "";
 }
@@ -208,6 +211,7 @@ std::string_view Judge::NameOf(By by) {
 bool Judge::Before(By by, const Entry& a, const Entry& b) const {
   switch (by) {
     case By::kLastUse:
+    case By::kForeseen:
       if (a.last_use != b.last_use) return a.last_use < b.last_use;
       break;
     case By::kWeight: {

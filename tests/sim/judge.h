@@ -59,6 +59,8 @@ class Judge {
   void EndQuiet() {}
 
   void OnEvent(const Event& event);
+  // A run of the step graph is live, or none is any more.
+  void Attached(bool attached) { attached_ = attached; }
 
   // --- answers of the cache ---
   // Which entry a get or peek of that key must have found, after it has.
@@ -78,7 +80,8 @@ class Judge {
 
  private:
   enum class Doing : std::uint8_t { kNothing, kAdmit, kCommit, kErase, kClear, kLook, kRelief };
-  enum class By : std::uint8_t { kLastUse, kWeight, kHybrid };
+  // kForeseen: by a graph that knows none of them, so by last use.
+  enum class By : std::uint8_t { kLastUse, kWeight, kHybrid, kForeseen };
   // What a set lacks.
   struct Lack {
     Bytes bytes = 0;
@@ -136,6 +139,7 @@ class Judge {
 
   const Setting setting_;
   const bool seed_;  // Preset seed.
+  bool attached_ = false;
   Model& model_;
   Verdict* const verdict_;
   PressureModel pressure_;

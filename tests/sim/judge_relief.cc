@@ -11,7 +11,8 @@ std::optional<Judge::Ask> Judge::AskedFor() const {
   const Options& options = setting_.options;
   const Level level = pressure_.level();
   const double band = options.exit_band;
-  const Reason by_order = options.policy == "documented" || seed_ ? Reason::kHeavy : Reason::kOrder;
+  const bool heavy = (options.policy == "documented" && !attached_) || seed_;
+  const Reason by_order = heavy ? Reason::kHeavy : Reason::kOrder;
 
   if (pressure_.unknown() && setting_.capacity != Tier::kUnlimited) {
     const double share =
@@ -43,6 +44,11 @@ std::optional<Judge::Ask> Judge::AskedFor() const {
     case Level::kRelaxed:
       return std::nullopt;
     case Level::kNormal:
+      // Whom no live run wants may leave at once.
+      if (attached_) {
+        return Ask{
+            .by = InForce(level), .reason = by_order, .target = options.thresholds.normal - band};
+      }
       return Ask{.idle_over = options.idle_normal,
                  .by = InForce(level),
                  .target = options.thresholds.normal - band};
@@ -51,7 +57,8 @@ std::optional<Judge::Ask> Judge::AskedFor() const {
       return Ask{
           .by = InForce(level), .reason = by_order, .target = options.thresholds.pressure - band};
     case Level::kEmergency:
-      return Ask{.idle_over = options.idle_critical};
+      return Ask{.idle_over = options.idle_critical,
+                 .by = attached_ ? By::kForeseen : By::kLastUse};
   }
   return std::nullopt;
 }

@@ -152,12 +152,13 @@ void DrawClients(Rng& rng, Size size, Plan* plan) {
   plan->queue_percent = static_cast<std::uint32_t>(rng.Between(30, 90));
 
   const std::array<std::uint32_t, kDos> usual = {
-      300,                               // set
-      120, 120, 10, 20, 30, 120,         // get, read, many, touch, contains, release
-      25,  1,   20, 15, 30, 3,           // erase, clear, match, chain, batch, bad set
-      20,  10,  5,  1,  1,               // look, tick, relief, stats, start/stop
-      6,   6,   6,  4,  1,  20,  3, 0};  // what goes wrong
-  for (std::size_t i = 0; i < kDos; ++i) {
+      300,                              // set
+      120, 120, 10, 20, 30, 120,        // get, read, many, touch, contains, release
+      25,  1,   20, 15, 30, 3,          // erase, clear, match, chain, batch, bad set
+      20,  10,  5,  1,  1,              // look, tick, relief, stats, start/stop
+      6,   6,   6,  4,  1,  20,  3, 0,  // what goes wrong
+      0};                               // graph
+  for (std::size_t i = 0; i < static_cast<std::size_t>(Do::kGraph); ++i) {
     // Half of all kinds as they are, a fifth never, the rest more often.
     const std::uint64_t luck = rng.Below(10);
     plan->weights[i] = luck < 5 ? usual[i] * 4 : luck < 7 ? 0 : usual[i] * 12;
@@ -219,6 +220,13 @@ Plan Plan::Draw(std::uint64_t seed) {
   DrawTime(rng, size, &plan);
   DrawPressure(rng, size, &plan);
   DrawClients(rng, size, &plan);
+  // Last, so that worlds without one are what they were.
+  plan.graph = plan.options.policy != "seed" && rng.Percent(30);
+  if (plan.graph) {
+    std::uint32_t& weight = plan.weights[static_cast<std::size_t>(Do::kGraph)];
+    weight = static_cast<std::uint32_t>(rng.LogBetween(4, 400));
+    plan.weights_sum += weight;
+  }
   return plan;
 }
 

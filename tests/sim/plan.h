@@ -45,6 +45,7 @@ enum class Do : std::uint8_t {
   kNeighbour,  // Takes or gives.
   kNeighbourDies,
   kCrash,
+  kGraph,  // A run of the step graph begins or ends. Not drawn: see Plan::graph.
   kCount
 };
 inline constexpr std::size_t kDos = static_cast<std::size_t>(Do::kCount);
@@ -60,6 +61,7 @@ struct Plan {
   Bytes reserve = 0;
   int hash_bits = 64;
   std::size_t moves_per_step = 4096;
+  bool graph = false;  // A step graph is attached, whose runs want none of our keys.
 
   // --- the clients ---
   std::size_t clients = 1;

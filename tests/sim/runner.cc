@@ -272,6 +272,8 @@ constexpr Known kKnown[] = {
     {Mutant::kRoomTakesTooMuch, "RoomTakesTooMuch", 7},
     {Mutant::kReserveIgnored, "ReserveIgnored", 7},
     {Mutant::kUseNotStamped, "UseNotStamped", 7},
+    {Mutant::kIdleGraphOrders, "IdleGraphOrders", 7},
+    {Mutant::kUnwantedKept, "UnwantedKept", 7},
     {Mutant::kWaiterForgotten, "WaiterForgotten", 8},
     {Mutant::kNeverLeavesEmergency, "NeverLeavesEmergency", 8},
     {Mutant::kReaperSleeps, "ReaperSleeps", 8},

@@ -75,6 +75,7 @@ void World::Open() {
   sampler_busy_ = false;
   hits_ = misses_ = 0;
   heard_by_reason_ = {};
+  if (plan_.graph) AttachGraph();
   if (plan_.sampled) StartStop();
 }
 
@@ -166,6 +167,8 @@ void World::Act(Do what) {
       return NeighbourDies();
     case Do::kCrash:
       return Crash();
+    case Do::kGraph:
+      return TellGraph();
     case Do::kCount:
       return;
   }

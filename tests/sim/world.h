@@ -172,6 +172,8 @@ class World {
   void NeighbourDies();
   void CheckCard(bool reaped);
   void Crash();
+  void AttachGraph();
+  void TellGraph();
   void EndFaults();
   void Liveness();
   void CloseDown();
@@ -189,6 +191,7 @@ class World {
   Model model_;
   std::shared_ptr<Core> core_;
   std::unique_ptr<Judge> judge_;
+  std::shared_ptr<StepGraph> graph_;  // If the plan has one.
   testing::FakeDevice* device_ = nullptr;
   SimTier* tier_ = nullptr;
   std::vector<Pending> pending_;

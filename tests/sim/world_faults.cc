@@ -306,4 +306,29 @@ void World::CloseDown() {
   CheckCard(true);
 }
 
+// --- the step graph ---
+
+// Its runs want none of our keys: then who leaves is by last use again, under
+// another name, and in NORMAL nobody need be idle for long.
+void World::AttachGraph() {
+  StepGraphOptions options;
+  options.run_idle_max = std::chrono::hours(24 * 365);
+  graph_ = std::make_shared<StepGraph>(options);
+  const Waiting waiting(this, Inline::kQuiet);
+  core_->Attach(graph_, {});
+}
+
+void World::TellGraph() {
+  const Waiting waiting(this, Inline::kQuiet);
+  const bool live = graph_->attached();
+  if (live) {
+    (void)graph_->EndRun("run", RunState::kFinished, now());
+  } else {
+    (void)graph_->BeginRun("run", {}, now());
+    (void)graph_->AddStep("run", {"step", "somebody"}, now());
+    (void)graph_->Bind("run", "somebody", "nobody's key", KeyKind::kFixed, now());
+  }
+  judge_->Attached(!live);
+}
+
 }  // namespace spillway::sim
