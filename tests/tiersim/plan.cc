@@ -157,6 +157,11 @@ Plan Plan::Draw(std::uint64_t seed) {
   DrawOptions(rng, &plan);
   DrawTiers(rng, &plan);
   DrawWeights(rng, &plan);
+  // Last, so that worlds with another policy are what they were.
+  if (plan.options.policy != "workflow" && rng.Percent(20)) {
+    plan.options.policy = "score";
+    plan.options.history_entries = rng.OneOf<std::uint64_t>({0, 4, 1000});
+  }
   return plan;
 }
 
