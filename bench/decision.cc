@@ -1,7 +1,10 @@
 // What one decision costs among a million entries: who leaves, so that one more
 // can enter. Without a graph, with one that knows nobody, and with 10,000 live
-// steps whose keys are in the cache; and one state change of these followed by
-// 100 victims. A set does all it does besides: both sides are whole sets.
+// steps whose keys are in the cache, in a hundred runs and in one run in a row; by
+// last use and by the learnt score; and one state change of these followed by 100
+// victims. A set does all it does besides: all sides are whole sets, and every
+// eighth is followed by a read, so that there is something to learn. Time goes on
+// by 50 us with each.
 #include <random>
 #include <vector>
 
@@ -10,6 +13,7 @@
 #include "bench/support/measure.h"
 #include "bench/support/report.h"
 #include "cache/core.h"
+#include "spillway/testing.h"
 #include "tier/virtual_tier.h"
 
 namespace spillway::bench {
@@ -27,10 +31,12 @@ void Must(const Status& status) {
 }
 
 struct World {
-  World(std::size_t entry_count, int run_count, int step_count, bool with_graph)
+  World(std::string_view policy, std::size_t entry_count, int run_count, int step_count,
+        bool with_graph)
       : entries(entry_count), runs(run_count), steps(step_count) {
     Options options;
-    options.policy = "lru";
+    options.policy = policy;
+    options.clock = clock;
     options.ttl.reset();
     options.token_budget.reset();
     Core::Parts parts;
@@ -87,17 +93,28 @@ struct World {
     static constexpr char kByte = 0;
     Must(core->Set(key, Source(&kByte, kEntry), {}));
   }
-  void Next() { Set(fmt::format("k{}", next_++)); }
+  void Next() {
+    clock->Advance(std::chrono::microseconds(50));
+    Set(fmt::format("k{}", next_++));
+    if (next_ % 8 != 0) return;
+    // One of the later half, most of which are there.
+    Lease lease;
+    (void)core->Get(fmt::format("k{}", next_ - 1 - random_() % (1 + std::min(next_ - 1, half()))),
+                    &lease);
+  }
+  std::uint64_t half() const { return entries / 2; }
 
   const std::size_t entries;
   const int runs;
   const int steps;
+  const std::shared_ptr<testing::ManualClock> clock = std::make_shared<testing::ManualClock>();
   const std::shared_ptr<StepGraph> graph = std::make_shared<StepGraph>();
   std::shared_ptr<Core> core;
 
  private:
   std::vector<int> at_;
   std::uint64_t next_ = 0;
+  std::mt19937_64 random_{3};
 };
 
 double PerSet(World* world, std::size_t sets) {
@@ -106,49 +123,71 @@ double PerSet(World* world, std::size_t sets) {
   return (ThreadCpuSeconds() - start) / static_cast<double>(sets) * 1e9;
 }
 
-int Main(int argc, char** argv) {
-  const Settings settings = ParseArguments(argc, argv, "decisions");
-  const std::size_t entries = settings.quick ? 50'000 : 1'000'000;
-  const std::size_t sets = settings.quick ? 20'000 : 200'000;
-  Report report(settings);
-  report.Begin("decision");
-  report.Table(fmt::format("{} entries, each set lets one leave", entries),
-               {"graph", "ns a set", "more than without, ns"});
-  World none(entries, 0, 0, false);
-  World idle(entries, 0, 0, true);
-  World live(entries, 100, 100, true);
-  std::vector<double> of_none, of_idle, of_live;
-  for (int turn = 0; turn < 5; ++turn) {
-    of_none.push_back(PerSet(&none, sets / 5));
-    of_idle.push_back(PerSet(&idle, sets / 5));
-    of_live.push_back(PerSet(&live, sets / 5));
-  }
-  const auto row = [&](const char* what, const std::vector<double>& ns) {
-    report.Row({what, fmt::format("{:.0f}", Median(ns)),
-                fmt::format("{:.0f}", Median(ns) - Median(of_none))});
-  };
-  row("none", of_none);
-  row("attached, no live run", of_idle);
-  row("10,000 live steps, their keys here", of_live);
-  report.Add(
-      {"a set with its victim, 10,000 live steps", Median(of_live) / 1000, 2, 0, false, "us"});
+struct Case {
+  const char* what;
+  std::string_view policy;
+  int runs;
+  int steps;
+  bool graph;
+};
+constexpr Case kCases[] = {
+    {"lru, no graph", "lru", 0, 0, false},
+    {"lru, attached, no live run", "lru", 0, 0, true},
+    {"lru, 100 runs of 100 live steps", "lru", 100, 100, true},
+    {"lru, one run of 10,000 live steps", "lru", 1, 10'000, true},
+    {"score, no graph", "score", 0, 0, false},
+    {"score, one run of 10,000 live steps", "score", 1, 10'000, true},
+};
 
+// One state change, heard, and 100 sets with a victim each.
+std::pair<double, double> Changes(World* world, int events) {
   std::vector<double> change;
   std::vector<double> hundred;
   std::mt19937_64 random(7);
-  for (int event = 0; event < (settings.quick ? 100 : 1000); ++event) {
+  for (int event = 0; event < events; ++event) {
     const double start = ThreadCpuSeconds();
-    live.Advance(static_cast<int>(random() % 100));
+    world->Advance(static_cast<int>(random() % static_cast<std::uint64_t>(world->runs)));
     const double changed = ThreadCpuSeconds();
-    for (std::size_t i = 0; i < kVictims; ++i) live.Next();
-    change.push_back((changed - start) * 1e9);
-    hundred.push_back((ThreadCpuSeconds() - start) * 1e9);
+    for (std::size_t i = 0; i < kVictims; ++i) world->Next();
+    change.push_back((changed - start) * 1e6);
+    hundred.push_back((ThreadCpuSeconds() - start) * 1e6);
   }
-  report.Table("one state change of 10,000 live steps, heard, and 100 sets with a victim each",
-               {"", "median us"});
-  report.Row({"the change, heard by the cache", fmt::format("{:.1f}", Median(change) / 1000)});
-  report.Row({"with 100 victims", fmt::format("{:.1f}", Median(hundred) / 1000)});
-  report.Add({"change + 100 victims, median", Median(hundred) / 1e6, 1, 0, false, "ms"});
+  return {Median(change), Median(hundred)};
+}
+
+int Main(int argc, char** argv) {
+  const Settings settings = ParseArguments(argc, argv, "decisions");
+  const std::size_t entries = settings.quick ? 50'000 : 1'000'000;
+  const std::size_t sets = settings.quick ? 50'000 : 1'000'000;
+  Report report(settings);
+  report.Begin("decision");
+  report.Table(
+      fmt::format("{} entries, each set lets one leave", entries),
+      {"order", "ns a set", "more than lru, ns", "change, us", "change + 100 victims, us"});
+  double plain = 0;
+  for (const Case& each : kCases) {
+    World world(each.policy, entries, each.runs, each.steps, each.graph);
+    (void)PerSet(&world, sets);  // All that were there first have left.
+    std::vector<double> ns;
+    for (int turn = 0; turn < 5; ++turn) ns.push_back(PerSet(&world, sets / 5));
+    const double median = Median(ns);
+    if (plain == 0) plain = median;
+    std::string change = "-";
+    std::string hundred = "-";
+    if (each.runs > 0) {
+      const auto [one, with] = Changes(&world, settings.quick ? 50 : 500);
+      change = fmt::format("{:.1f}", one);
+      hundred = fmt::format("{:.1f}", with);
+      report.Add(
+          {fmt::format("change + 100 victims, {}", each.what), with / 1000, 1, 0, false, "ms"});
+    }
+    const bool leads = each.policy != "score" || world.core->stats().score.leads;
+    report.Row({fmt::format("{}{}", each.what, leads ? "" : " (by last use!)"),
+                fmt::format("{:.0f}", median), fmt::format("{:.0f}", median - plain), change,
+                hundred});
+    report.Add(
+        {fmt::format("a set with its victim, {}", each.what), median / 1000, 2, 0, false, "us"});
+  }
   report.End();
   return 0;
 }
