@@ -164,23 +164,63 @@ TEST_F(ScoreTest, WhatIsSaidOfAChainIsSaidOfItsEnd) {
   EXPECT_THAT(cache_->Explain("b"), HasSubstr("said to be done"));
 }
 
-// A device with room for eight, a host below.
+// A device with room for six, a host below that has room for all.
 TEST(ScoreBelow, ANewcomerWorthLessGoesBelow) {
-  testing::VirtualMachine::Settings settings;
-  settings.device = 8 * kMiB;
-  settings.host = 256 * kMiB;
-  settings.policy = "score";
-  settings.graph = false;
-  testing::VirtualMachine machine(settings);
-  EXPECT_TRUE(machine.stats().score.in_use);
-  // The link is measured by what comes up.
-  for (int i = 0; i < 4; ++i) machine.Set(fmt::format("k{}", i), kMiB);
-  for (int round = 0; round < 20; ++round) {
-    for (int i = 0; i < 4; ++i) ASSERT_TRUE(machine.Get(fmt::format("k{}", i)));
-    machine.Work(seconds(5));
+  const auto clock = std::make_shared<testing::ManualClock>();
+  Options options;
+  options.clock = clock;
+  options.policy = "score";
+  options.ttl.reset();
+  options.token_budget.reset();
+  Core::Parts parts;
+  parts.tiers.device = std::make_unique<VirtualTier>(6 * kMiB);
+  parts.tiers.host = std::make_unique<VirtualTier>(1024 * kMiB, "host");
+  auto owned = std::make_unique<testing::VirtualMover>(clock.get(), 10e9);
+  testing::VirtualMover* const mover = owned.get();
+  parts.mover = std::move(owned);
+  parts.total = 6 * kMiB;
+  const std::shared_ptr<Core> core = std::move(Core::Open(options, std::move(parts)).value());
+  const auto pass = [&](Duration time) {
+    clock->Advance(time);
+    RunOn(core->strand(), [&] {
+      core->engine().Look(clock->Now());
+      core->engine().Tend(clock->Now());
+    });
+    while (mover->next()) {
+      clock->Set(std::max(clock->Now(), *mover->next()));
+      core->strand().Post(mover->TakeNext());
+    }
+  };
+  static constexpr char kByte = 0;
+  const auto put = [&](const std::string& key) {
+    ASSERT_TRUE(core->Set(key, Source(&kByte, kMiB), {})) << key;
+    pass(milliseconds(100));
+  };
+  const auto on_device = [&](const std::string& key) {
+    const Store& store = core->engine().store();
+    const std::uint32_t slot = store.index().Lookup(store.index().HashOf(key), key);
+    return slot != kNoSlot && Has(store.slots().record(slot).copies, TierId::kDevice);
+  };
+  for (int i = 0; i < 6; ++i) put(fmt::format("kept{}", i));
+  for (int round = 0; round < 12; ++round) {
+    for (int i = 0; i < 10; ++i) pass(seconds(1));
+    for (int i = 0; i < 6; ++i) {
+      Lease lease;
+      EXPECT_TRUE(core->Get(fmt::format("kept{}", i), &lease));
+    }
   }
-  EXPECT_TRUE(machine.stats().score.leads);
-  EXPECT_GT(machine.stats().score.returns, 32U);
+  pass(seconds(3));
+  ASSERT_TRUE(core->stats().score.leads);
+  // Such ones never come back: the first few may be given a chance.
+  for (int i = 0; i < 200; ++i) put(fmt::format("once{}", i));
+  EXPECT_GT(core->stats().score.sent_below, 100U);
+  EXPECT_EQ(core->stats().refused_blocked, 0U);
+  std::size_t kept = 0;
+  for (int i = 0; i < 6; ++i) kept += on_device(fmt::format("kept{}", i)) ? 1 : 0;
+  EXPECT_GE(kept, 3U);
+  EXPECT_EQ(core->stats().entries, 206U);
+  while (mover->next()) core->strand().Post(mover->TakeNext());
+  (void)core->Close();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Making room for a set: bytes, tokens, names and slots. Planned before it is
 // done, so that a set that can't be helped costs nobody anything.
 #include <algorithm>
+#include <array>
 #include <new>
 
 #include <fmt/format.h>
@@ -127,14 +128,21 @@ Result<std::uint32_t> Engine::PlaceSomewhere(const NewEntry& entry, TimePoint no
   };
   // Bytes enter where they are: what the host has does not go up to a GPU first.
   const bool below_gpu = store_->on_gpu() && entry.place == Place::kHost;
+  std::array<TierState*, kTiers + 1> tries{};
+  std::size_t count = 0;
   for (TierState* tier = below_gpu ? top_->below : top_; tier != nullptr; tier = tier->below) {
+    tries[count++] = tier;
+  }
+  bool passed_over = false;
+  for (std::size_t at = 0; at < count; ++at) {
+    TierState* const tier = tries[at];
     if (tier->blocked()) {
       no(*tier, "in emergency");
       continue;
     }
     if (tier->id == TierId::kDisk) {
       // Straight to disk only what memory can't take at all, or not soon.
-      if (*later) break;
+      if (*later) continue;
       if (store_->disk()->health() != BlobStore::Health::kGood) {
         // One that is still being read in takes it then.
         *later = loading_ && entry.bytes <= store_->capacity(tier->id);
@@ -152,8 +160,9 @@ Result<std::uint32_t> Engine::PlaceSomewhere(const NewEntry& entry, TimePoint no
       continue;
     }
     const Bytes lacking = Excess(store_->bytes(tier->id) + entry.bytes, GrowthLimit(*tier));
-    if (lacking > 0 && scores_ != nullptr && BetterBelow(*tier, entry, now)) {
-      no(*tier, "worth less than what would have to leave for it");
+    if (lacking > 0 && !passed_over && scores_ != nullptr && BetterBelow(*tier, entry, now)) {
+      passed_over = true;
+      tries[count++] = tier;  // No set is refused for it.
       continue;
     }
     const Why room{Action::kDrop, Reason::kRoom, OrderName(*tier)};

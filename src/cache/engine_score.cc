@@ -141,7 +141,7 @@ void Engine::MeasureCopy(const Move& transfer, TimePoint now) {
 // would have to leave for it, and there is somewhere to go.
 bool Engine::BetterBelow(TierState& tier, const NewEntry& entry, TimePoint now) {
   if (tier.last() || tier.below->blocked() || tier.below->id == TierId::kDisk) return false;
-  if (entry.bytes > GrowthLimit(*tier.below)) return false;
+  if (entry.bytes > GrowthLimit(*tier.below) || Lacking(*tier.below, entry.bytes) > 0) return false;
   const std::optional<double> least = ScoredBy(*tier.backed).LeastWorth();
   if (!least) return false;
   try {
