@@ -221,8 +221,11 @@ Plan Plan::Draw(std::uint64_t seed) {
   DrawPressure(rng, size, &plan);
   DrawClients(rng, size, &plan);
   // Last, so that worlds without one are what they were.
-  plan.graph = plan.options.policy != "seed" && rng.Percent(30);
+  plan.graph = plan.options.policy != "seed" && rng.Percent(50) &&
+               std::ranges::none_of(
+                   plan.keys, [](const std::string& key) { return key.starts_with("context:"); });
   if (plan.graph) {
+    plan.names_percent = 0;  // Nobody's agent is heard of: that would be told to the graph.
     std::uint32_t& weight = plan.weights[static_cast<std::size_t>(Do::kGraph)];
     weight = static_cast<std::uint32_t>(rng.LogBetween(4, 400));
     plan.weights_sum += weight;
