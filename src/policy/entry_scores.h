@@ -104,7 +104,7 @@ class EntryScores {
   bool knows() const { return table_.returns() >= kReturnsLeast; }
   // Of those said to be done few came back.
   bool believes_done() const { return done_back_ * 5 < done_said_ + 10; }
-  // Who must not make room now: what a newcomer continues.
+  // Who makes room only if nobody else can: what a newcomer continues.
   void Spare(EntryId id) { spared_ = id; }
   EntryId spared() const { return spared_; }
 

@@ -298,6 +298,10 @@ std::optional<EntryId> ScoreOrder::Next(Level) {
   } catch (const std::bad_alloc&) {
     next.reset();
   }
+  if (!next && !aside_.empty()) {  // There is nobody else.
+    next = aside_.back();
+    aside_.pop_back();
+  }
   for (const EntryId id : aside_) {
     Facts facts;
     if (reader_->Read(id, &facts)) static_cast<void>(Entered(id, facts));
