@@ -92,6 +92,29 @@ TEST_F(GraphTest, InNormalWhomNobodyWantsLeavesAtOnce) {
   EXPECT_EQ(events_.size(), 0U);
 }
 
+// Agents that write in their steps and do not read it back make no graph wrong.
+TEST_F(GraphTest, WhatAStepSetsItHasUsed) {
+  Open();
+  const std::shared_ptr<StepGraph> graph = cache_->step_graph();
+  for (int round = 0; round < 40; ++round) {
+    const std::string run = "round " + std::to_string(round);
+    ASSERT_TRUE(graph->BeginRun(run, {}, cache_->now()));
+    ASSERT_TRUE(graph->AddStep(run, {"w", "w"}, cache_->now()));
+    ASSERT_TRUE(graph->Start(run, "w", cache_->now()));
+    SetOptions of_w;
+    of_w.agent = "w";
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(Set(run + std::to_string(i), "said", of_w));
+    clock_->Advance(seconds(1));
+    ASSERT_TRUE(graph->Finish(run, "w", cache_->now()));
+    ASSERT_TRUE(graph->EndRun(run, RunState::kFinished, cache_->now()));
+  }
+  cache_->Clear();
+  Fill({"context:a", "context:b", "context:c", "context:d"});
+  Chain(*graph, {"a", "b", "c", "d"});
+  ASSERT_TRUE(graph->Start("r", "a", cache_->now()));
+  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("context:d", "context:c", "context:b"));
+}
+
 TEST_F(GraphTest, AnOrderOfAgentsFromElsewhereWillDo) {
   Open();
   Fill({"context:a", "context:b", "context:c"});

@@ -229,6 +229,9 @@ void Engine::Introduce(std::uint32_t slot, TimePoint now) {
     const KeyFacts facts = graph_->Facts(where.key(), now);
     if (!facts.known) return;
     Foresee(slot, facts, now);
+    // A running step that sets it has used it, whether it is read besides or not.
+    Outlook* const outlook = outlooks_.Find(store_->IdOf(slot));
+    if (outlook != nullptr && outlook->kind == Outlook::Kind::kRunning) outlook->uses_then = 0;
     LinkUp(slot);
   } catch (const std::bad_alloc&) {
     // It counts as unknown until the graph says something new of it.

@@ -45,7 +45,8 @@ bool Engine::FitsInPlace(const NewEntry& entry, bool* early) const {
 bool Engine::Rewrite(const NewEntry& entry, const Source& source, TimePoint now) {
   // Only where what stands on the top tier stands nowhere else, and nobody has to
   // be told of it but the rankings.
-  if (!single() || graph_ != nullptr || store_->disk() != nullptr || parked_ != nullptr) {
+  if (!single() || graph_ != nullptr || scores_ != nullptr || store_->disk() != nullptr ||
+      parked_ != nullptr) {
     return false;
   }
   if (entry.place == Place::kDevice || !store_->memory(store_->top())->is_plain_memory())
