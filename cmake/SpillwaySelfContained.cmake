@@ -4,7 +4,14 @@
 # from the headers (cmake/parts), xxHash and liburing come as static libraries.
 
 foreach(name IN ITEMS xxhash uring)
-  find_library(spillway_${name}_archive NAMES lib${name}.a REQUIRED)
+  find_library(spillway_${name}_archive NAMES lib${name}.a)
+  if(NOT spillway_${name}_archive)
+    if(SPILLWAY_WHEEL)
+      message(FATAL_ERROR "lib${name}.a is not installed, and the Python package takes it along")
+    endif()
+    message(STATUS "No lib${name}.a: no library for the Python package")
+    return()
+  endif()
 endforeach()
 file(GLOB part_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/parts/*.cc")
 add_library(spillway_inside OBJECT EXCLUDE_FROM_ALL ${part_sources})
