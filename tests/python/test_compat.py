@@ -94,6 +94,27 @@ def test_objects_obey_the_policy_and_are_let_go():
     run(main())
 
 
+def test_objects_go_by_themselves_while_started():
+    class Quick(VRAMAwareCache):
+        VRAM_CHECK_INTERVAL = 0.01
+
+    async def main():
+        cache = Quick(preset="seed", pressure_source="fixed:0.1")
+        await cache.start()
+        await cache.set("heavy", Entry(), token_count=100)
+        await cache.set("light", Entry(), token_count=1)
+        gone = weakref.ref(await cache.get("heavy"))
+        cache._cache.sync.apply(0.9)
+        for _ in range(500):
+            gc.collect()
+            if gone() is None:
+                break
+            await asyncio.sleep(0.01)
+        assert gone() is None and await cache.get("light") is not None
+        await cache.close()
+    run(main())
+
+
 def test_tensors_travel_through_the_tiers(tmp_path):
     torch = pytest.importorskip("torch")
 

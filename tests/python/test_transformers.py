@@ -109,6 +109,23 @@ def test_common_beginnings_are_kept_once(cache):
     assert cache.total_tokens == 64 + 3 * 32
 
 
+def test_equal_chunks_behind_different_beginnings_are_not_the_same(cache):
+    model = llama().eval()
+    common = torch.randint(0, 128, (1, 32))
+    prompts = []
+    for _ in range(2):
+        ids = torch.cat([torch.randint(0, 128, (1, 16)), common], 1)
+        past = transformers.DynamicCache(config=model.config)
+        model(ids, past_key_values=past, use_cache=True)
+        st.save_prefix(past, model, ids, cache, chunk=CHUNK)
+        prompts.append((ids, past))
+    for ids, past in prompts:
+        back = st.load_prefix(ids, model, cache, chunk=CHUNK)
+        assert back.tokens == 48
+        for one, two in zip(past.layers, back.cache.layers):
+            assert torch.equal(one.keys, two.keys) and torch.equal(one.values, two.values)
+
+
 def test_a_prefix_of_what_was_saved_is_found(cache):
     model = llama().eval()
     ids = torch.randint(0, 128, (1, 60))
