@@ -11,8 +11,9 @@ without a neighbour and with one in another process that takes half of the card,
 
 Pauses are drawn by the quantiles of 49,334 requests of the WEKA trace (after a tool call p10/50/90/99
 3.9/8.5/70/611 s, after a human 5.7/210/2,981/39,529 s, 5 % of turns), at most 60 s, and divided by
---compress. Contexts are scaled down to fit: 2,048 shared tokens, then 2 to 8 thousand of an agent's
-own, some 400 more a turn. Each turn decodes 4 tokens. Bounded: 6 minutes.
+--compress. Contexts: 2,048 shared tokens, then 8 to 24 thousand of an agent's own, some 400 more a
+turn, about 77 GiB in all; --host-gib of host memory for each way that uses any. Each turn decodes 4
+tokens. Bounded: 6 minutes.
 """
 
 import argparse
@@ -35,7 +36,7 @@ from common import DEVICE, GIB, Deadline, forward, llama_8b, say, say_machine, s
 
 TOOL = [(0.0, 2.0), (0.1, 3.9), (0.5, 8.5), (0.9, 70.0), (0.99, 611.0), (1.0, 1000.0)]
 HUMAN = [(0.0, 3.0), (0.1, 5.7), (0.5, 210.0), (0.9, 2981.0), (0.99, 39529.0), (1.0, 50000.0)]
-SYSTEM_TOKENS, TURN_TOKENS, MOST_TOKENS, DECODED = 2048, 400, 12288, 4
+SYSTEM_TOKENS, TURN_TOKENS, MOST_TOKENS, DECODED = 2048, 400, 32768, 4
 CHUNK = 256
 
 
@@ -55,7 +56,7 @@ class Agent:
         self.number = number
         self.rng = random.Random(number)
         self.tokens = torch.Generator().manual_seed(number)
-        own = self.rng.randrange(2048, 8192)
+        own = self.rng.randrange(8192, 24576)
         self.ids = torch.cat([system, self._new(own)])
         self.turns = 0
 
@@ -337,17 +338,20 @@ def one_keeper(make, model, args, deadline):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--agents", type=int, default=36)
-    parser.add_argument("--host-gib", type=float, default=32)
+    parser.add_argument("--agents", type=int, default=32)
+    parser.add_argument("--host-gib", type=float, default=40)
     parser.add_argument("--neighbour", type=float, default=0.5)
     parser.add_argument("--phase", type=float, default=30)
-    parser.add_argument("--compress", type=float, default=5)
+    parser.add_argument("--compress", type=float, default=2)
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=float, default=345)
     args = parser.parse_args()
     deadline = Deadline(args.seconds)
     say_machine()
+    # cuDNN makes a plan for every new length of a context, some 60 ms each: whoever runs first would
+    # pay for all. Without it every way has the same kernels at once.
+    torch.backends.cuda.enable_cudnn_sdp(False)
     model = llama_8b(args.layers)
     forward(model, torch.zeros((1, 4096), dtype=torch.int64, device=DEVICE),
             transformers.DynamicCache(config=model.config))
