@@ -161,7 +161,7 @@ TEST_F(SimulateFlags, BadOnesAreRefusedWithTheirName) {
       {"--capacity 0 -", "capacity is 0"},
       {"--capacity 4G -", "--capacity: \"4G\" is not a size"},
       {"--policy lfu -",
-       "policy: 'lfu' is not known; known: documented, lru, hybrid, workflow, seed"},
+       "policy: 'lfu' is not known; known: documented, lru, hybrid, workflow, score, seed"},
       {"--preset sed -",
        "--preset: 'sed' is not known; known: default, seed; did you mean 'seed'?"},
       {"--bytes-per-token 0 -", "--bytes-per-token is 0; it must be from 1"},

@@ -103,7 +103,7 @@ TEST_F(GraphTest, WhatAStepSetsItHasUsed) {
     ASSERT_TRUE(graph->Start(run, "w", cache_->now()));
     SetOptions of_w;
     of_w.agent = "w";
-    for (int i = 0; i < 3; ++i) ASSERT_TRUE(Set(run + std::to_string(i), "said", of_w));
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(Set("w" + std::to_string(i), "said", of_w));
     clock_->Advance(seconds(1));
     ASSERT_TRUE(graph->Finish(run, "w", cache_->now()));
     ASSERT_TRUE(graph->EndRun(run, RunState::kFinished, cache_->now()));
