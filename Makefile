@@ -21,7 +21,7 @@ bootstrap = @tools/bootstrap.sh $(1)
 build     = @tools/build.sh $(1)
 check     = @python3 tools/check.py $(1)
 
-.PHONY: all run test bench bench-resp bench-hostile bench-asyncio py-soak fuzz lint san coverage sim kill-loop sweep graph-check resp-diff resp-kill replay-table ci-long install format clean help
+.PHONY: all run test bench bench-resp bench-hostile bench-refused bench-asyncio py-soak fuzz lint san coverage sim kill-loop sweep graph-check resp-diff resp-kill replay-table ci-long install format clean help
 .DEFAULT_GOAL := all
 
 all: ## Build the program and the libraries (the default)
@@ -57,6 +57,11 @@ bench-asyncio: ## A thousand gets and sets at once from one event loop: its long
 	$(call build,release spillway_self_contained)
 	@SPILLWAY_LIBRARY=build/release/python/spillway/_lib/libspillway.so.0 PYTHONPATH=python \
 	  python3 bench/asyncio_stall.py
+
+bench-refused: ## What EMERGENCY costs those who are refused, and those who read
+	$(call bootstrap,bench)
+	$(call build,release spillwayd_bin)
+	@python3 bench/resp/refused.py build/release/bin/spillwayd
 
 lint: ## Format, include directions, determinism, machine paths, clang-tidy
 	$(call bootstrap,lint)

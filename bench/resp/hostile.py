@@ -11,6 +11,7 @@ printed.
 import argparse
 import multiprocessing
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -189,7 +190,32 @@ def http(path, end):
     return until(end, one)
 
 
-KINDS = [huge_before_auth, slow_reader, slow_writer, large_and_stopped, many_large_words,
+def thousands(path, end):
+    """As many connections as there are files to be had, up to 10,000, all at once."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    crowd = []
+    refused = 0
+    while len(crowd) + refused < 10_000 and time.monotonic() < end:
+        one = socket.socket(socket.AF_UNIX)
+        one.settimeout(10)
+        try:
+            one.connect(path)
+            crowd.append(one)
+        except OSError:
+            refused += 1
+            one.close()
+    for one in crowd[::100]:
+        one.send(b"PING\r\n")  # Without a password, and over the limit: an error each.
+    time.sleep(max(0.0, end - time.monotonic()))
+    got = len(crowd) + refused
+    for one in crowd:
+        one.close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return None if got == 10_000 else f"only {got} of 10,000 connections were tried in time"
+
+
+KINDS = [thousands, huge_before_auth, slow_reader, slow_writer, large_and_stopped, many_large_words,
          nested_arrays, glob_bombs, half_frames, http]
 
 
@@ -251,6 +277,11 @@ def forget_peak(pid):
 def start(program, folder):
     with open(os.path.join(folder, "d.toml"), "w") as config:
         config.write(CONFIG)
+    return launched(program, folder)
+
+
+def launched(program, folder):
+    """The daemon with folder's d.toml, and the socket it serves on."""
     path = os.path.join(folder, "s.sock")
     process = subprocess.Popen([program, "--config", folder + "/d.toml", "--socket", path],
                                stderr=subprocess.DEVNULL)

@@ -11,12 +11,11 @@ import argparse
 import gc
 import os
 import shutil
-import subprocess
 import tempfile
 import threading
 import time
 
-from hostile import frame, Client as Authenticated
+from hostile import frame, launched, Client as Authenticated
 
 VALUE = b"v" * 1000
 
@@ -34,19 +33,11 @@ def press(folder, pressure):
 
 
 def start(program, folder):
-    config, path = os.path.join(folder, "d.toml"), os.path.join(folder, "s.sock")
-    with open(config, "w") as file:
+    with open(os.path.join(folder, "d.toml"), "w") as file:
         file.write('capacity = "64MiB"\nsample_period = "100ms"\n'
                    f'pressure_source = "file:{folder}/pressure"\n'
                    '[server]\nport = 0\nhttp_port = 0\non_blocked = "error"\n')
-    process = subprocess.Popen([program, "--config", config, "--socket", path],
-                               stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 10
-    while not os.path.exists(path):
-        if time.monotonic() > end or process.poll() is not None:
-            raise SystemExit("the daemon did not start")
-        time.sleep(0.01)
-    return process, path
+    return launched(program, folder)
 
 
 def timed(path, seconds, request, good, out):
