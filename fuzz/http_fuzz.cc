@@ -66,6 +66,20 @@ World& TheWorld() {
 
 std::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
 
+// Whether somebody who already knows `what` has said it himself.
+bool Says(const http::Request& request, std::string_view what) {
+  if (request.target.find(what) != std::string_view::npos) return true;
+  if (request.method.find(what) != std::string_view::npos) return true;
+  if (request.body.find(what) != std::string_view::npos) return true;
+  const auto target = http::Target::Parse(request.target);
+  if (!target) return false;
+  if (target->path.find(what) != std::string::npos) return true;
+  for (const auto& [name, value] : target->query) {
+    if (name.find(what) != std::string::npos || value.find(what) != std::string::npos) return true;
+  }
+  return false;
+}
+
 void Ask(const http::Request& request) {
   const World& world = TheWorld();
   http::Answer answer = world.guarded->Handle(request);
@@ -74,7 +88,7 @@ void Ask(const http::Request& request) {
   if (request.method != "GET" && request.method != "HEAD") {
     Require(!answer.later && answer.status >= 400);
   }
-  Require(answer.body.find(kSecret) == std::string::npos);
+  Require(answer.body.find(kSecret) == std::string::npos || Says(request, kSecret));
   answer = world.open->Handle(request);
   Require(answer.status >= 200 && answer.status < 600);
   if (answer.later) {
