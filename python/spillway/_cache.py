@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any, Iterable, Iterator
 
 from . import _native as native
+from ._dict import DictLike
 from ._handle import Handle, Use, close_handle
 from ._lease import Lease
 from ._operations import fill_get, fill_put, place_code, put_options, wait_code
@@ -23,7 +24,7 @@ from .errors import InvalidArgument, Refused, SpillwayError
 lib = native.lib
 
 
-class Cache:
+class Cache(DictLike):
     """Contexts by key, in idle memory of this machine's card and the tiers below it.
 
     >>> with spillway.Cache(capacity="256MiB") as cache:
@@ -293,29 +294,8 @@ class Cache:
                                                           present, None))
         return [bool(flag) for flag in present[:len(names)]]
 
-    # --- dict-like, where that is honest: what was set may have left ---
-
-    def __getitem__(self, key: str | bytes) -> memoryview:
-        found = self.get(key)
-        if found is None:
-            raise KeyError(key)
-        return found
-
-    def __setitem__(self, key: str | bytes, value: Any) -> None:
-        self.set(key, value, strict=True)
-
-    def __delitem__(self, key: str | bytes) -> None:
-        if not self.delete(key):
-            raise KeyError(key)
-
-    def __contains__(self, key: object) -> bool:
-        return self.contains(key)  # type: ignore[arg-type]
-
     def __len__(self) -> int:
         return self._state().entries
-
-    def __bool__(self) -> bool:
-        return True  # An empty cache is a cache.
 
     def keys(self) -> list[str | bytes]:
         """The keys of all live entries now, in no particular order."""

@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any, Iterable, Iterator
 from urllib.parse import urlsplit
 
+from ._dict import DictLike
 from ._values import hint_code, key_bytes, key_name, milliseconds, token_count
 from ._words import Mode, Reclaimed
 from .errors import Blocked, Closed, InvalidArgument, SpillwayError, Unavailable, ValueTypeError
@@ -115,7 +116,7 @@ def _refusal(words: str) -> SpillwayError:
     return InvalidArgument(words.removeprefix("ERR "))
 
 
-class Client:
+class Client(DictLike):
     """A running spillwayd: ``Client("redis://127.0.0.1:7379")`` or ``Client(socket=PATH)``.
 
     The methods are those of ``Cache``. Safe from any thread, one command at a time; a connection
@@ -312,29 +313,8 @@ class Client:
         names = [key_bytes(key) for key in keys]
         return self._call("SPILL.PREFETCH", *names) if names else 0
 
-    # --- dict-like ---
-
-    def __getitem__(self, key: str | bytes) -> memoryview:
-        found = self.get(key)
-        if found is None:
-            raise KeyError(key)
-        return found
-
-    def __setitem__(self, key: str | bytes, value: Any) -> None:
-        self.set(key, value, strict=True)
-
-    def __delitem__(self, key: str | bytes) -> None:
-        if not self.delete(key):
-            raise KeyError(key)
-
-    def __contains__(self, key: object) -> bool:
-        return self.contains(key)  # type: ignore[arg-type]
-
     def __len__(self) -> int:
         return self._call("DBSIZE")
-
-    def __bool__(self) -> bool:
-        return True
 
     # --- answers ---
 

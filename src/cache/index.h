@@ -68,29 +68,19 @@ class Index {
   // more than `pins` (LeaseWord::TryEvict).
   template <typename Work>
   bool Rework(std::uint32_t slot, Work&& work, std::uint64_t pins = 0) {
-    Slot& where = first_slot_[slot];
-    bool alone = false;
-    Locked(where.hash.load(std::memory_order_relaxed), [&] {
-      alone = where.word.TryEvict(pins);
-      if (!alone) return;
+    return Taken(slot, pins, [&](LeaseWord& word) {
       work();
-      where.word.Restore();
+      word.Restore();
     });
-    return alone;
   }
   // The same for one whose tenant is followed by another with the same key: what
   // was counted of the old one is forgotten.
   template <typename Work>
   bool Renew(std::uint32_t slot, Work&& work, std::uint64_t pins = 0) {
-    Slot& where = first_slot_[slot];
-    bool alone = false;
-    Locked(where.hash.load(std::memory_order_relaxed), [&] {
-      alone = where.word.TryEvict(pins);
-      if (!alone) return;
+    return Taken(slot, pins, [&](LeaseWord& word) {
       work();
-      where.word.Publish(1);
+      word.Publish(1);
     });
-    return alone;
   }
   // Shows `visit` the slots that stand at `cursor` (0 begins) and returns the next
   // cursor; 0: that was all. Who was linked all the while, from the first call to
@@ -157,6 +147,18 @@ class Index {
     std::atomic_thread_fence(std::memory_order_release);
     work();
     version.store(even + 2, std::memory_order_release);
+  }
+
+  // `then` gives it back. False: it is leased by more than `pins`.
+  template <typename Then>
+  bool Taken(std::uint32_t slot, std::uint64_t pins, Then&& then) {
+    Slot& where = first_slot_[slot];
+    bool alone = false;
+    Locked(where.hash.load(std::memory_order_relaxed), [&] {
+      alone = where.word.TryEvict(pins);
+      if (alone) then(where.word);
+    });
+    return alone;
   }
 
   template <typename Visit>

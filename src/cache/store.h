@@ -84,10 +84,10 @@ class Store {
   // left first.
   template <typename Write>
   bool Renew(std::uint32_t slot, std::uint64_t pins, bool last, TimePoint now, Write&& write) {
-    const std::uint64_t accesses = LeaseWord::AcquiresOf(slots_->slot(slot).word.Load());
-    const bool renewed = index_->Renew(
+    return index_->Renew(
         slot,
         [&] {
+          CountDeparted(LeaseWord::AcquiresOf(slots_->slot(slot).word.Load()));
           write(slots_->slot(slot).data.load(std::memory_order_relaxed));
           slots_->record(slot).generation = NextGeneration();
           if (last) slots_->record(slot).place = ++places_;
@@ -95,8 +95,6 @@ class Store {
                                             std::memory_order_relaxed);
         },
         pins);
-    if (renewed) CountDeparted(accesses);
-    return renewed;
   }
   // One that was found on disk: a reservation whose bytes are there already.
   // Busy: no slot.
