@@ -9,11 +9,29 @@ add_custom_target(unit_tests)
 add_custom_target(tests)
 add_dependencies(tests unit_tests)
 
+# What nearly every test includes, compiled once.
+set(headers_of_tests "${PROJECT_BINARY_DIR}/headers_of_tests.cc")
+file(CONFIGURE OUTPUT "${headers_of_tests}" CONTENT "int main() {}\n")
+add_executable(spillway_headers_of_tests EXCLUDE_FROM_ALL "${headers_of_tests}")
+target_link_libraries(spillway_headers_of_tests PRIVATE spillway_flags GTest::gmock)
+target_precompile_headers(spillway_headers_of_tests PRIVATE
+  <algorithm> <chrono> <functional> <map> <memory> <optional> <string> <vector>
+  <gmock/gmock.h> <gtest/gtest.h>)
+
+# Tests are compiled for quick compiling; what they test is not.
+function(spillway_quick_to_compile target)
+  target_compile_options(${target} PRIVATE
+    $<$<CONFIG:Release>:-O1> $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endfunction()
+spillway_quick_to_compile(spillway_headers_of_tests)
+
 # spillway_gtest(TARGET LABEL unit|crossing SOURCES... LINK...)
 function(spillway_gtest target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL" "SOURCES;LINK")
   spillway_test_program(${target} SOURCES ${arg_SOURCES} LINK ${arg_LINK}
                         rapidcheck GTest::gmock GTest::gtest_main)
+  spillway_quick_to_compile(${target})
+  target_precompile_headers(${target} REUSE_FROM spillway_headers_of_tests)
   spillway_register_test(${target} LABEL ${arg_LABEL} COMMAND ${target})
   set_property(TEST ${target} APPEND PROPERTY ENVIRONMENT
                "GTEST_OUTPUT=json:${SPILLWAY_TEST_RESULTS}/${target}.json")
