@@ -45,9 +45,13 @@ struct Line {
     if (outlooks->armed) foresight.Left(id);
   }
 
-  // Takes out who leaves first, by the order in force.
+  // Takes out who leaves first, by the order in force; by last use nobody finds it,
+  // either, until it enters again.
   std::optional<EntryId> Next(Level level, Foresight::Whom whom = Foresight::Whom::kNotSpared) {
-    return outlooks->in_force ? foresight.Next(whom) : policy.order->Next(level);
+    const std::optional<EntryId> next =
+        outlooks->in_force ? foresight.Next(whom) : policy.order->Next(level);
+    if (next) idle.Left(*next);
+    return next;
   }
   std::string_view OrderName(Level level) const {
     return outlooks->in_force ? std::string_view("workflow") : policy.order->name(level);
@@ -115,6 +119,13 @@ struct TierState {
   TimePoint shunned_until{};
   // Somebody left it for room that was none: so long nobody else has to.
   TimePoint nobody_leaves_until{};
+  // The slot that is looked at next for a trade, and not before when.
+  std::uint32_t trade_hand = 0;
+  TimePoint no_trade_until{};
+  TimePoint no_urgent_trade_until{};
+  // The same for ends of chains (BackEnds).
+  std::uint32_t ends_hand = 0;
+  TimePoint no_ends_until{};
   std::uint64_t failed_moves = 0;
 
   // Its device is lost: it takes nothing, and what was only here is gone. Set on

@@ -1,7 +1,9 @@
 // What the graph answers.
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <tuple>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -36,20 +38,23 @@ struct Leaving {
 
 // --- settling ---
 
-void StepGraph::Impl::SettleRun(NamedRun* run, TimePoint now) {
+void StepGraph::Impl::SettleRun(NamedRun* run, TimePoint now, Far far) {
   changed_.clear();
-  run->graph.Settle(Latest(now), &changed_);
+  run->graph.Settle(Latest(now), &changed_, far);
   for (const StepIndex step : changed_) keys_.Dirty(run->graph.steps()[step].agent);
+  if (run->rough || !run->graph.rough()) return;
+  run->rough = true;
+  rough_runs_.push_back(SlotOf(*run));
 }
 
-void StepGraph::Impl::Settle(TimePoint now) {
+void StepGraph::Impl::Settle(TimePoint now, Far far) {
   Expire(now);
   const bool refresh =
       latest_ - refreshed_ >= options_.eta_tick || estimates_seen_ != estimates_.version();
   if (refresh) {
     for (const RunSlot slot : quiet_) {
       NamedRun& run = *runs_[slot];
-      if (run.graph.dirty() || !run.graph.running().empty()) SettleRun(&run, now);
+      if (run.graph.dirty() || !run.graph.running().empty()) SettleRun(&run, now, far);
       run.dirty = false;
     }
     refreshed_ = latest_;
@@ -59,9 +64,16 @@ void StepGraph::Impl::Settle(TimePoint now) {
   for (const RunSlot slot : dirty_runs_) {
     if (!runs_[slot]->dirty) continue;
     runs_[slot]->dirty = false;
-    SettleRun(runs_[slot].get(), now);
+    SettleRun(runs_[slot].get(), now, far);
   }
   dirty_runs_.clear();
+  if (far == Far::kExact) {
+    for (const RunSlot slot : rough_runs_) {
+      runs_[slot]->rough = false;
+      SettleRun(runs_[slot].get(), now, far);
+    }
+    rough_runs_.clear();
+  }
   keys_.Settle(*this, latest_, &version_);
 }
 
@@ -103,15 +115,23 @@ Result<StepFacts> StepGraph::Impl::Step(std::string_view run, std::string_view s
   if (!live) return live.error();
   const Result<StepIndex> at = FindStep(**live, step);
   if (!at) return at.error();
-  SettleRun(*live, now);
+  SettleRun(*live, now, Far::kExact);
   return FactsOf(**live, *at);
+}
+
+Result<std::string> StepGraph::Impl::AgentOf(std::string_view run, std::string_view step) {
+  const Result<NamedRun*> live = LiveRun(run);
+  if (!live) return live.error();
+  const Result<StepIndex> at = FindStep(**live, step);
+  if (!at) return at.error();
+  return keys_.agent((*live)->graph.steps()[*at].agent).name;
 }
 
 Result<std::vector<StepFacts>> StepGraph::Impl::Steps(std::string_view run, TimePoint now) {
   Expire(now);
   const Result<NamedRun*> live = LiveRun(run);
   if (!live) return live.error();
-  SettleRun(*live, now);
+  SettleRun(*live, now, Far::kExact);
   std::vector<StepFacts> all;
   for (StepIndex at = 0; at < (*live)->step_names.size(); ++at) {
     all.push_back(FactsOf(**live, at));
@@ -119,10 +139,47 @@ Result<std::vector<StepFacts>> StepGraph::Impl::Steps(std::string_view run, Time
   return all;
 }
 
+RunView StepGraph::Impl::ViewOf(const NamedRun& run, ViewQuery* left) const {
+  RunView view{.run = run.name, .client = run.spec.client, .workflow = run.spec.workflow};
+  const std::span<const RunStep> steps = run.graph.steps();
+  const std::size_t told = std::min(steps.size(), left->steps);
+  left->steps -= told;
+  view.steps_more = steps.size() - told;
+  std::vector<AgentIndex> agents;  // In the order of their steps.
+  std::unordered_set<AgentIndex> seen;
+  for (StepIndex at = 0; at < told; ++at) {
+    view.steps.push_back(FactsOf(run, at));
+    view.joins.push_back(steps[at].join);
+    if (seen.insert(steps[at].agent).second) agents.push_back(steps[at].agent);
+  }
+  for (const RunEdge& edge : run.graph.edges()) {
+    if (edge.from >= told || edge.to >= told) continue;
+    view.edges.push_back({edge.from, edge.to, edge.kind, edge.prob, edge.not_taken});
+  }
+  for (const AgentIndex at : agents) {
+    RunView::Agent agent{.name = keys_.agent(at).name};
+    agent.keys = keys_.KeysOf(at, left->keys, &agent.keys_more);
+    left->keys -= agent.keys.size();
+    view.agents.push_back(std::move(agent));
+  }
+  return view;
+}
+
+std::vector<RunView> StepGraph::Impl::View(ViewQuery left, TimePoint now) {
+  Settle(now);
+  std::vector<RunView> views;
+  for (auto slot = quiet_.rbegin(); slot != quiet_.rend() && views.size() < left.runs; ++slot) {
+    SettleRun(runs_[*slot].get(), now, Far::kExact);
+    views.push_back(ViewOf(*runs_[*slot], &left));
+  }
+  keys_.Settle(*this, latest_, &version_);
+  return views;
+}
+
 Result<std::vector<Finding>> StepGraph::Impl::Validate(std::string_view run) {
   const Result<NamedRun*> live = LiveRun(run);
   if (!live) return live.error();
-  SettleRun(*live, latest_);
+  SettleRun(*live, latest_, Far::kExact);
   return ValidateRun((*live)->graph, (*live)->step_names);
 }
 
@@ -148,8 +205,8 @@ KeyFacts StepGraph::Impl::FactsOf(const KeyRecord& key) const {
           .version = key.changed_at};
 }
 
-KeyFacts StepGraph::Impl::Facts(std::string_view name, TimePoint now) {
-  Settle(now);
+KeyFacts StepGraph::Impl::Facts(std::string_view name, TimePoint now, Far far) {
+  Settle(now, far);
   const KeyRecord* key = keys_.Find(name);
   return FactsOf(key == nullptr ? KeyRecord() : *key);
 }
@@ -165,7 +222,7 @@ Changes StepGraph::Impl::ChangedSince(std::uint64_t version, TimePoint now) {
 }
 
 Pulse StepGraph::Impl::VisitChanges(std::uint64_t version, TimePoint now, const KeyVisitor& visit) {
-  Settle(now);
+  Settle(now, Far::kRoughly);
   for (const KeyIndex at : keys_.ChangedSince(version)) {
     visit(keys_.key(at).name, FactsOf(keys_.key(at)));
   }

@@ -81,7 +81,7 @@ Result<StepGraph::Impl::Place> StepGraph::Impl::FindPlace(std::string_view run,
   const Result<StepIndex> at = FindStep(**live, step);
   if (!at) return at.error();
   Heard(*live, now);
-  SettleRun(*live, now);
+  SettleRun(*live, now, Far::kRoughly);  // Who is ready is near.
   return Place{*live, *at};
 }
 
@@ -167,6 +167,7 @@ void StepGraph::Impl::Drop(RunSlot slot, RunState how) {
   if (ended_.size() > kEndedMax) ended_.pop_back();
   if (run.deadline) deadlines_.erase({*run.deadline, slot});
   if (run.dirty) std::erase(dirty_runs_, slot);
+  if (run.rough) std::erase(rough_runs_, slot);
   quiet_.erase(run.quiet);
   names_.erase(run.name);
   steps_ -= run.graph.steps().size();

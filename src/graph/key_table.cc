@@ -173,6 +173,20 @@ void KeyTable::RemoveBinding(BindingIndex at) {
   DropAgentIfIdle(agent);
 }
 
+std::vector<std::string> KeyTable::KeysOf(AgentIndex agent, std::size_t most,
+                                          std::size_t* more) const {
+  std::vector<std::string> names;
+  for (const BindingIndex at : agents_[agent].bindings) {
+    if (!bindings_[at].active) continue;
+    if (names.size() < most) {
+      names.push_back(keys_[bindings_[at].key].name);
+    } else {
+      ++*more;
+    }
+  }
+  return names;
+}
+
 void KeyTable::SpendVolatile(AgentIndex agent) {
   if (agents_[agent].volatile_keys == 0) return;
   for (const BindingIndex at : agents_[agent].bindings) {

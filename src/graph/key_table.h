@@ -145,6 +145,9 @@ class KeyTable {
   // How many it continues; until the next Link it stands in the record.
   std::uint32_t Depth(KeyIndex at);
 
+  // Names of what belongs to it, at most `most`; `more`: how many are left out.
+  std::vector<std::string> KeysOf(AgentIndex agent, std::size_t most, std::size_t* more) const;
+
   const KeyRecord& key(KeyIndex at) const { return keys_[at]; }
   const AgentRecord& agent(AgentIndex at) const { return agents_[at]; }
   std::size_t size() const { return key_names_.size(); }

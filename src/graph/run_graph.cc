@@ -23,6 +23,7 @@ StepIndex RunGraph::AddStep(const RunStep& step) {
   for (const Layer layer : {kThis, kNext}) {
     values_[layer].emplace_back();
     dirty_[layer].Resize(steps_.size());
+    held_[layer].Resize(steps_.size());
   }
   Touch(at);
   return at;

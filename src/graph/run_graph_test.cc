@@ -81,6 +81,75 @@ TEST(RunGraph, AChangeIsCarriedOnOnlyAsFarAsItMakesADifference) {
   for (const StepIndex at : changed) EXPECT_EQ(at / 100, 7U);
 }
 
+// Chains that join and part, and go round.
+RunGraph Long(Estimates* estimates, StepIndex steps, std::mt19937_64* random) {
+  RunGraph graph(estimates, At(0));
+  for (StepIndex i = 0; i < steps; ++i) {
+    Add(&graph, i % 7 == 3 ? Join::kAny : Join::kAll);
+    if (i > 0) Join2(&graph, i - 1, i);
+    if (i > 40 && (*random)() % 8 == 0)
+      Join2(&graph, i - 2 - static_cast<StepIndex>((*random)() % 38), i);
+  }
+  Join2(&graph, steps - 1, 0, EdgeKind::kBack);
+  return graph;
+}
+
+TEST(RunGraph, RoughlyIsExactNearbyAndNeverTooShort) {
+  std::mt19937_64 random(5);
+  Estimates estimates;
+  constexpr StepIndex kSteps = 3000;
+  RunGraph graph = Long(&estimates, kSteps, &random);
+  Settle(&graph, 1);
+  std::vector<StepIndex> changed;
+  std::uint64_t looked = 0;
+  bool any_rough = false;
+  for (int event = 0; event < 1200; ++event) {
+    const auto at = static_cast<StepIndex>(event / 2);
+    const double now = 1 + event * 0.4;
+    event % 2 == 0 ? (void)graph.Start(at, At(now)) : (void)graph.Finish(at, std::nullopt, At(now));
+    const std::uint64_t before = graph.evaluations();
+    graph.Settle(At(now), &changed, Far::kRoughly);
+    looked += graph.evaluations() - before;
+    if (event % 40 > 1) continue;
+    RunGraph exact = graph;
+    exact.Settle(At(now), &changed);
+    EXPECT_FALSE(exact.rough());
+    any_rough = any_rough || graph.rough();
+    for (StepIndex step = 0; step < kSteps; ++step) {
+      const Value& is = exact.value(step);
+      const Value& says = graph.value(step);
+      ASSERT_EQ(graph.state(step), exact.state(step));
+      ASSERT_GE(says.steps, is.steps);
+      ASSERT_LE(says.steps - is.steps, is.steps <= 64 ? 0 : says.steps / 8);
+      ASSERT_LE(std::abs(says.start - is.start), is.steps <= 64 ? 0 : is.start / 7);
+    }
+    if (event % 400 == 0) graph.Settle(At(now), &changed);
+  }
+  EXPECT_TRUE(any_rough);
+  EXPECT_LT(looked / 1200, 600U);  // Of 6,000.
+}
+
+TEST(RunGraph, RoughlyIsInOrderAlongAPath) {
+  Estimates estimates;
+  RunGraph graph(&estimates, At(0));
+  constexpr StepIndex kSteps = 2000;
+  for (StepIndex i = 0; i < kSteps; ++i) {
+    Add(&graph);
+    if (i > 0) Join2(&graph, i - 1, i);
+  }
+  std::vector<StepIndex> changed;
+  for (StepIndex at = 0; at < 300; ++at) {
+    graph.Settle(At(at), &changed, Far::kRoughly);
+    graph.Start(at, At(at));
+    graph.Settle(At(at), &changed, Far::kRoughly);
+    graph.Finish(at, std::nullopt, At(at + 0.5));
+    graph.Settle(At(at + 0.5), &changed, Far::kRoughly);
+    for (StepIndex step = at + 2; step < kSteps; ++step) {
+      ASSERT_LT(graph.value(step - 1).steps, graph.value(step).steps);
+    }
+  }
+}
+
 TEST(RunGraph, GrowingOnwardNeedsNoNewOrder) {
   Estimates estimates;
   RunGraph graph(&estimates, At(0));

@@ -1,9 +1,35 @@
 // Carries changes on, in the order of the edges, as far as they make a difference.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "graph/run_graph.h"
 
 namespace spillway {
+namespace {
+
+constexpr std::int32_t kNear = 64;
+
+// A sixteenth of the power of two below. All from one power to the next move
+// together, so what each of those on the way holds back adds up to an eighth.
+std::uint64_t Slack(std::int64_t of) {
+  return of <= 0 ? 0 : std::bit_floor(static_cast<std::uint64_t>(of)) / 16;
+}
+bool Within(std::int64_t a, std::int64_t b, std::uint64_t slack) {
+  return static_cast<std::uint64_t>(std::abs(a - b)) <= slack;
+}
+
+// Far away, a little nearer, and else as it was.
+bool NearlyAs(const Value& was, const Value& is) {
+  if (!was.comes() || !is.comes() || is.steps <= kNear || is.steps > was.steps) return false;
+  if (was.skipped != is.skipped || was.p != is.p) return false;
+  if (std::abs(was.conf - is.conf) > 1.0 / 64) return false;
+  const std::uint64_t slack = Slack(was.start);
+  return Within(was.steps, is.steps, Slack(was.steps)) && Within(was.start, is.start, slack) &&
+         Within(was.finish, is.finish, slack);
+}
+
+}  // namespace
 
 bool RunGraph::dirty() const {
   return !touched_.empty() || shape_stale_ || shares_stale_ || !dirty_[kThis].empty() ||
@@ -36,8 +62,12 @@ void RunGraph::Unsettle() {
   shape_stale_ = true;
 }
 
-void RunGraph::Settle(TimePoint now, std::vector<StepIndex>* changed) {
+void RunGraph::Settle(TimePoint now, std::vector<StepIndex>* changed, Far far) {
+  const bool reshaped = shape_stale_;
   if (shape_stale_) Reshape();
+  // Places are others now, and all are looked at; circles are solved as a whole.
+  roughly_ = far == Far::kRoughly && groups_.empty();
+  if (reshaped || !roughly_) TakeUpHeld();
   if (estimates_seen_ != estimates_->version()) {
     estimates_seen_ = estimates_->version();
     shares_stale_ = true;
@@ -51,6 +81,13 @@ void RunGraph::Settle(TimePoint now, std::vector<StepIndex>* changed) {
   touched_.clear();
   SettleLayer(kThis, changed);
   SettleLayer(kNext, changed);
+}
+
+void RunGraph::TakeUpHeld() {
+  for (const Layer layer : {kThis, kNext}) {
+    std::uint32_t place = 0;
+    while (held_[layer].Pop(&place)) dirty_[layer].Insert(place);
+  }
 }
 
 void RunGraph::SettleLayer(Layer layer, std::vector<StepIndex>* changed) {
@@ -71,6 +108,7 @@ void RunGraph::SettleLayer(Layer layer, std::vector<StepIndex>* changed) {
 void RunGraph::Store(Layer layer, StepIndex at, const Value& value,
                      std::vector<StepIndex>* changed) {
   if (values_[layer][at] == value) return;
+  if (roughly_ && NearlyAs(values_[layer][at], value)) return held_[layer].Insert(steps_[at].place);
   values_[layer][at] = value;
   changed->push_back(at);
   MarkAfter(layer, at);

@@ -123,6 +123,10 @@ Result<std::vector<StepFacts>> StepGraph::Steps(std::string_view run, TimePoint 
   const Lock lock(impl_->mutex);
   return impl_->Steps(run, now);
 }
+std::vector<RunView> StepGraph::View(const ViewQuery& query, TimePoint now) const {
+  const Lock lock(impl_->mutex);
+  return impl_->View(query, now);
+}
 Result<std::vector<Finding>> StepGraph::Validate(std::string_view run) const {
   const Lock lock(impl_->mutex);
   return impl_->Validate(run);
@@ -134,7 +138,15 @@ std::optional<RunState> StepGraph::run_state(std::string_view run) const {
 
 KeyFacts StepGraph::Facts(std::string_view key, TimePoint now) const {
   const Lock lock(impl_->mutex);
-  return impl_->Facts(key, now);
+  return impl_->Facts(key, now, Far::kExact);
+}
+KeyFacts StepGraph::Glance(std::string_view key, TimePoint now) const {
+  const Lock lock(impl_->mutex);
+  return impl_->Facts(key, now, Far::kRoughly);
+}
+Result<std::string> StepGraph::AgentOf(std::string_view run, std::string_view step) const {
+  const Lock lock(impl_->mutex);
+  return impl_->AgentOf(run, step);
 }
 Changes StepGraph::ChangedSince(std::uint64_t version, TimePoint now) const {
   const Lock lock(impl_->mutex);

@@ -36,7 +36,8 @@ struct NamedRun {
   TimePoint last_said;
   std::optional<TimePoint> deadline;
   std::list<RunSlot>::iterator quiet;  // Its place among the live.
-  bool dirty = false;                  // It stands in the list of such.
+  bool dirty = false;                  // It stands in the list of such;
+  bool rough = false;                  // and in that of those settled roughly.
 };
 
 class StepGraph::Impl final : public StepReader {
@@ -67,9 +68,11 @@ class StepGraph::Impl final : public StepReader {
   // --- what follows (impl_ask.cc) ---
   Result<StepFacts> Step(std::string_view run, std::string_view step, TimePoint now);
   Result<std::vector<StepFacts>> Steps(std::string_view run, TimePoint now);
+  std::vector<RunView> View(ViewQuery left, TimePoint now);
   Result<std::vector<Finding>> Validate(std::string_view run);
   std::optional<RunState> run_state(std::string_view run) const;
-  KeyFacts Facts(std::string_view key, TimePoint now);
+  KeyFacts Facts(std::string_view key, TimePoint now, Far far);
+  Result<std::string> AgentOf(std::string_view run, std::string_view step);
   Changes ChangedSince(std::uint64_t version, TimePoint now);
   Pulse VisitChanges(std::uint64_t version, TimePoint now, const KeyVisitor& visit);
   std::vector<std::string> eviction_order(std::size_t most, TimePoint now);
@@ -115,10 +118,11 @@ class StepGraph::Impl final : public StepReader {
   void Drop(RunSlot slot, RunState how);
 
   // Brings everything to `now`, and keys to at most a tick before.
-  void Settle(TimePoint now);
-  void SettleRun(NamedRun* run, TimePoint now);
+  void Settle(TimePoint now, Far far = Far::kExact);
+  void SettleRun(NamedRun* run, TimePoint now, Far far);
   TimePoint Latest(TimePoint now);
   StepFacts FactsOf(const NamedRun& run, StepIndex step) const;
+  RunView ViewOf(const NamedRun& run, ViewQuery* left) const;
   KeyFacts FactsOf(const KeyRecord& key) const;
 
   const StepGraphOptions options_;
@@ -131,6 +135,7 @@ class StepGraph::Impl final : public StepReader {
   std::set<std::pair<TimePoint, RunSlot>> deadlines_;
   std::list<std::pair<std::string, RunState>> ended_;  // The latest first, 1,024 at most.
   std::vector<RunSlot> dirty_runs_;
+  std::vector<RunSlot> rough_runs_;
   TimePoint latest_;
   TimePoint refreshed_;
   std::uint64_t estimates_seen_ = 0;

@@ -353,5 +353,54 @@ TEST(StepGraphStates, EntriesFromOutsideALoopWaitForItToBeginAnew) {
   EXPECT_EQ(r.Steps("v"), 1U);  // As soon as the loop begins: what is outside stays done.
 }
 
+// --- the whole of it ---
+
+TEST(StepGraphView, ShowsRunsAsTheyStand) {
+  OneRun r;
+  r.Chain("plan>code>test");
+  r.Back("test", "code");
+  r.Start("plan");
+  StepGraph& graph = r.graph();
+  ASSERT_TRUE(graph.Bind("r", "code", "k1", KeyKind::kFixed, r.now));
+  ASSERT_TRUE(graph.Bind("r", "code", "k2", KeyKind::kFixed, r.now));
+  const std::vector<RunView> views = graph.View({}, r.now);
+  ASSERT_EQ(views.size(), 1U);
+  const RunView& run = views[0];
+  EXPECT_EQ(run.run, "r");
+  ASSERT_EQ(run.steps.size(), 3U);
+  EXPECT_EQ(run.steps[0].state, StepState::kRunning);
+  EXPECT_EQ(run.steps[1].steps, 1U);
+  EXPECT_EQ(run.steps[2].steps, 2U);
+  ASSERT_EQ(run.edges.size(), 3U);
+  EXPECT_EQ(run.edges[1].from, 1U);
+  EXPECT_EQ(run.edges[1].to, 2U);
+  EXPECT_EQ(run.edges[2].kind, EdgeKind::kBack);
+  ASSERT_EQ(run.agents.size(), 3U);
+  EXPECT_EQ(run.agents[1].name, "code");
+  EXPECT_THAT(run.agents[1].keys, ElementsAre("k1", "k2"));
+  EXPECT_EQ(run.agents[1].keys_more, 0U);
+}
+
+TEST(StepGraphView, GoesAsFarAsItIsAskedTo) {
+  OneRun r;
+  r.Chain("a>b>c");
+  StepGraph& graph = r.graph();
+  ASSERT_TRUE(graph.Bind("r", "a", "k1", KeyKind::kFixed, r.now));
+  ASSERT_TRUE(graph.Bind("r", "a", "k2", KeyKind::kFixed, r.now));
+  ASSERT_TRUE(graph.BeginRun("later", {}, r.now));
+  ASSERT_TRUE(graph.AddStep("later", {"x", "x"}, r.now));
+  // The one spoken of last stands first.
+  EXPECT_EQ(graph.View({.runs = 1}, r.now).at(0).run, "later");
+  const std::vector<RunView> views = graph.View({.steps = 3, .keys = 1}, r.now);
+  ASSERT_EQ(views.size(), 2U);
+  EXPECT_EQ(views[1].steps.size(), 2U);
+  EXPECT_EQ(views[1].steps_more, 1U);
+  EXPECT_EQ(views[1].edges.size(), 1U);
+  ASSERT_EQ(views[1].agents.size(), 2U);
+  EXPECT_THAT(views[1].agents[0].keys, ElementsAre("k1"));
+  EXPECT_EQ(views[1].agents[0].keys_more, 1U);
+  EXPECT_EQ(graph.View({.runs = 0}, r.now).size(), 0U);
+}
+
 }  // namespace
 }  // namespace spillway

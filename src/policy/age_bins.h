@@ -2,20 +2,32 @@
 // seconds and what happens after an hour are told apart equally well.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 namespace spillway {
 
 inline constexpr std::size_t kAgeBins = 84;  // The last begins after 5 days and has no end.
 inline constexpr double kFirstAgeS = 0.25;   // Where the second bin begins.
 
+// A double's exponent is the octave, and its fraction says which quarter of it: no
+// logarithm is needed.
 inline std::size_t AgeBin(double age_s) {
   if (!(age_s >= kFirstAgeS)) return 0;
-  const double octaves = std::log2(age_s / kFirstAgeS);
-  if (octaves * 4 >= static_cast<double>(kAgeBins - 2)) return kAgeBins - 1;
-  return 1 + static_cast<std::size_t>(octaves * 4);
+  constexpr std::uint64_t kFraction = (std::uint64_t{1} << 52) - 1;
+  constexpr std::uint64_t kOne = std::uint64_t{1023} << 52;
+  const auto bits = std::bit_cast<std::uint64_t>(age_s / kFirstAgeS);
+  const auto octave = static_cast<std::size_t>((bits >> 52) - 1023);
+  if (octave >= (kAgeBins - 2 + 3) / 4) return kAgeBins - 1;
+  const auto part = std::bit_cast<double>((bits & kFraction) | kOne);
+  const std::size_t quarter = (part >= 0x1.306fe0a31b715p0 ? 1U : 0U) +
+                              (part >= 0x1.6a09e667f3bcdp0 ? 1U : 0U) +
+                              (part >= 0x1.ae89f995ad3adp0 ? 1U : 0U);
+  return std::min(1 + 4 * octave + quarter, kAgeBins - 1);
 }
 
 // Where each bin begins, in seconds; the one past the last as if it had an end.

@@ -6,10 +6,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <vector>
+#include <new>
 
 #include "policy/return_table.h"
+#include "policy/zeroed_table.h"
 #include "spillway/units.h"
 
 namespace spillway {
@@ -70,49 +70,53 @@ static_assert(sizeof(Note) <= 192);
 
 class NotePool {
  public:
-  Note& operator[](NoteId id) { return chunks_[id / kChunk][id % kChunk]; }
-  const Note& operator[](NoteId id) const { return chunks_[id / kChunk][id % kChunk]; }
+  explicit NotePool(std::size_t most) : notes_(most) {}
+
+  Note& operator[](NoteId id) { return notes_[id]; }
+  const Note& operator[](NoteId id) const { return notes_[id]; }
   // Throws bad_alloc.
   NoteId Take() {
-    if (free_.empty()) Grow();
-    const NoteId id = free_.back();
-    free_.pop_back();
+    NoteId id = free_;
+    if (id == kNoNote) {
+      if (used_ == notes_.size()) throw std::bad_alloc();
+      id = static_cast<NoteId>(used_++);
+      new (&notes_[id]) Note();
+    }
+    Note& note = notes_[id];
+    free_ = note.first_child_note;
     // Old places in queues must not be taken for this one's.
-    const std::uint32_t queued = (*this)[id].queued;
-    const std::uint32_t life = (*this)[id].life;
-    (*this)[id] = Note();
-    (*this)[id].queued = queued + 1;
-    (*this)[id].life = life + 1;
+    const std::uint32_t queued = note.queued;
+    const std::uint32_t life = note.life;
+    note = Note();
+    note.queued = queued + 1;
+    note.life = life + 1;
     ++size_;
     return id;
   }
   // Needs no memory.
   void Give(NoteId id) {
-    ++(*this)[id].queued;
-    ++(*this)[id].life;
-    (*this)[id].here = false;
-    (*this)[id].lines = 0;
-    free_.push_back(id);
+    Note& note = notes_[id];
+    ++note.queued;
+    ++note.life;
+    note.here = false;
+    note.lines = 0;
+    note.hash = 0;
+    note.first_child_note = free_;
+    free_ = id;
     --size_;
   }
   std::size_t size() const { return size_; }
   void Prefetch(NoteId id) const {
-    const Note* const note = &(*this)[id];
+    const Note* const note = &notes_[id];
     __builtin_prefetch(note, 1);
     __builtin_prefetch(reinterpret_cast<const char*>(note) + 64, 1);
+    __builtin_prefetch(reinterpret_cast<const char*>(note) + 128, 1);
   }
 
  private:
-  static constexpr std::size_t kChunk = 1024;
-  void Grow() {
-    chunks_.reserve(chunks_.size() + 1);
-    free_.reserve((chunks_.size() + 1) * kChunk);
-    chunks_.push_back(std::make_unique<Note[]>(kChunk));
-    const std::size_t first = (chunks_.size() - 1) * kChunk;
-    for (std::size_t i = kChunk; i-- > 0;) free_.push_back(static_cast<NoteId>(first + i));
-  }
-  std::vector<std::unique_ptr<Note[]>> chunks_;
-  std::vector<NoteId> free_;  // As much room as there are notes.
+  ZeroedTable<Note> notes_;
+  std::size_t used_ = 0;   // From there on none was ever taken.
+  NoteId free_ = kNoNote;  // Linked through Note::first_child_note.
   std::size_t size_ = 0;
 };
 
@@ -125,13 +129,18 @@ class GoneTable {
   // Throws bad_alloc, and then nothing changed. It must not be there.
   void Add(NoteId id);
   void Remove(NoteId id);
+  void Prefetch(std::uint64_t hash) const {
+    if (size_ > 0) __builtin_prefetch(&cells_[Mix(hash) & mask()], 1);
+  }
   std::size_t size() const { return size_; }
 
  private:
   // Enough of the hash to tell most others apart without a look at their notes.
   struct Cell {
-    NoteId note = kNoNote;
+    std::uint32_t note_more = 0;  // By one, so that an untouched cell is empty.
     std::uint32_t mixed = 0;
+    bool empty() const { return note_more == 0; }
+    NoteId note() const { return note_more - 1; }
   };
   static std::uint32_t Mix(std::uint64_t hash) {
     return static_cast<std::uint32_t>((hash * 0x9e3779b97f4a7c15ULL) >> 32);
@@ -140,7 +149,7 @@ class GoneTable {
   void Put(Cell cell);
 
   const NotePool* const notes_;
-  std::vector<Cell> cells_;  // A power of two, or none.
+  ZeroedTable<Cell> cells_;  // A power of two, or none.
   std::size_t size_ = 0;
 };
 

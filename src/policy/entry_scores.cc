@@ -35,12 +35,22 @@ double EntryScores::SecondsOf(TimePoint at) const {
 }
 
 NoteId EntryScores::Find(EntryId id) const {
-  if (id.slot >= by_slot_.size()) return kNoNote;
-  const NoteId note = by_slot_[id.slot];
-  return note != kNoNote && notes_[note].id == id ? note : kNoNote;
+  if (id.slot >= by_slot_.size() || by_slot_[id.slot] == 0) return kNoNote;
+  const NoteId note = by_slot_[id.slot] - 1;
+  return notes_[note].id == id ? note : kNoNote;
 }
 
+// A class once made stays what it is.
 ReturnClass EntryScores::ClassOf(const Note& note) {
+  const std::uint64_t key = std::uint64_t{note.state} << 32 | std::uint64_t{note.hint} << 24 |
+                            std::uint64_t{UseLevel(note.uses)} << 16 |
+                            std::uint64_t{note.turn} << 8 | note.pause;
+  KnownClass& known = known_classes_[(key * 0x9e3779b97f4a7c15ULL) >> 56];
+  if (known.key != key) known = {key, ClassFor(note)};
+  return known.c;
+}
+
+ReturnClass EntryScores::ClassFor(const Note& note) {
   const std::uint32_t uses = UseLevel(note.uses);
   if (IsOver(note)) {
     const std::size_t before = table_.classes();
@@ -177,6 +187,7 @@ bool EntryScores::Look(NoteId id, const Facts& facts) {
 void EntryScores::Missed(std::uint64_t hash, TimePoint at) {
   const NoteId id = gone_.Find(hash);
   if (id == kNoNote) return;
+  ++ghost_hits_;
   notes_[id].missed = true;
   Used(id, 1, std::min(SecondsOf(at), now_));
 }
@@ -187,7 +198,7 @@ bool EntryScores::Join(EntryId id, const Facts& facts, std::uint8_t line, bool t
   try {
     NoteId found = Find(id);
     if (found == kNoNote) {  // It came without a word.
-      found = Enlist({.id = id, .hash = 0, .parent = {}}, facts);
+      found = Enlist({.id = id, .hash = 0, .parent = {}}, kNoNote, facts);
       notes_[found].since = std::min(SecondsOf(facts.last_use), now_);
       Settle(found);
     }

@@ -47,9 +47,14 @@ class ScoredLine {
 
 class EntryScores {
  public:
-  // `reader` shows any live entry, its children wherever they are.
-  EntryScores(const FactReader* reader, std::size_t history_max)
-      : reader_(reader), history_max_(history_max), gone_(&notes_) {}
+  // `reader` shows any live entry, its children wherever they are; their slots are
+  // below `entries_max`.
+  EntryScores(const FactReader* reader, std::size_t history_max, std::size_t entries_max = 65'536)
+      : reader_(reader),
+        history_max_(history_max),
+        notes_(entries_max + history_max + 16),
+        gone_(&notes_),
+        by_slot_(entries_max) {}
 
   struct Newcomer {
     EntryId id;
@@ -70,6 +75,8 @@ class EntryScores {
   void WentDown(EntryId id, const Facts& facts);
   // Somebody asked for a key that is not here.
   void Missed(std::uint64_t hash, TimePoint at);
+  // A key of that hash may come soon.
+  void Expect(std::uint64_t hash) const { gone_.Prefetch(hash); }
   // Time goes on: a part of those who passed a step are looked at.
   void Advance(TimePoint now, Bytes held);
 
@@ -122,6 +129,8 @@ class EntryScores {
   std::size_t remembered() const { return gone_.size(); }
   std::size_t notes() const { return notes_.size(); }
   double returns() const { return table_.returns(); }
+  // Of those who are gone and remembered: how often one was asked for, or set anew.
+  std::uint64_t ghost_hits() const { return ghost_hits_; }
   std::string_view StateName(const Note& note) const {
     return note.state == 0 ? std::string_view() : std::string_view(states_[note.state - 1U]);
   }
@@ -146,6 +155,7 @@ class EntryScores {
   struct Passing;
 
   ReturnClass ClassOf(const Note& note);
+  ReturnClass ClassFor(const Note& note);
   void Reclass(NoteId id);
   // It was used `uses` times, the last time at `last`.
   void Used(NoteId id, std::uint32_t uses, double last);
@@ -163,7 +173,8 @@ class EntryScores {
   void Inherit(NoteId parent, NoteId child);
   void Open(NoteId id, NoteId parent);
   void TurnFor(Note* note, const Note* parent) const;
-  NoteId Enlist(const Newcomer& who, const Facts& facts);
+  // `remembered`: its note, if it was here before.
+  NoteId Enlist(const Newcomer& who, NoteId remembered, const Facts& facts);
   void Drop(NoteId id);
   void ForgetOldest();
   bool PassStep(std::size_t step, std::size_t* looks);
@@ -174,18 +185,25 @@ class EntryScores {
   ReturnTable table_;
   NotePool notes_;
   GoneTable gone_;
-  std::vector<NoteId> by_slot_;
+  ZeroedTable<std::uint32_t> by_slot_;  // More by one; 0: none.
   std::array<std::deque<Queued>, kSteps> queues_;
   std::deque<Departed> departed_;
   std::array<NoteId, kOpenMax> open_{kNoNote, kNoNote};
   std::size_t open_at_ = 0;
   std::array<ScoredLine*, kLinesMax> lines_{};
   std::vector<std::string> states_;
+  // Classes of those met lately, by what makes them.
+  struct KnownClass {
+    std::uint64_t key = ~std::uint64_t{0};
+    ReturnClass c = 0;
+  };
+  std::array<KnownClass, 256> known_classes_;
   EntryId spared_{};
   // The recent weigh more.
   double done_said_ = 0;
   double done_back_ = 0;
   double prefill_s_ = 43e-6;  // An 8B model on an H200: 32 K tokens in 1.4 s.
+  std::uint64_t ghost_hits_ = 0;
   double now_ = 0;
   double looked_ = -1;
   bool behind_ = false;

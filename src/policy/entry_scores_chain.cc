@@ -10,6 +10,7 @@ namespace spillway {
 namespace {
 // What is set within this time after what it continues is of one request.
 constexpr double kSameTurnS = 2;
+constexpr std::size_t kAhead = 8;  // Fetched before they are forgotten.
 }  // namespace
 
 // Which turn one is of that continues `parent`, and after which pause.
@@ -85,17 +86,15 @@ void EntryScores::Continue(NoteId id, const Newcomer& by, NoteId note) {
   if (!parent.ends) StopWait(&parent);
 }
 
-NoteId EntryScores::Enlist(const Newcomer& who, const Facts& facts) {
-  if (who.id.slot >= by_slot_.size()) {
-    by_slot_.resize(std::max<std::size_t>(who.id.slot + 1, 2 * by_slot_.size()), kNoNote);
-  }
-  NoteId id = who.hash == 0 ? kNoNote : gone_.Find(who.hash);
-  const bool known = id != kNoNote;
-  if (!known) id = notes_.Take();
+NoteId EntryScores::Enlist(const Newcomer& who, NoteId remembered, const Facts& facts) {
+  if (who.id.slot >= by_slot_.size()) throw std::bad_alloc();
+  const bool known = remembered != kNoNote;
+  const NoteId id = known ? remembered : notes_.Take();
   Note& note = notes_[id];
   if (known) {
     gone_.Remove(id);
     if (!note.missed) {
+      ++ghost_hits_;
       try {
         Used(id, 1, now_);
       } catch (const std::bad_alloc&) {
@@ -122,7 +121,7 @@ NoteId EntryScores::Enlist(const Newcomer& who, const Facts& facts) {
   note.missed = false;
   note.here = true;
   note.up = note.was_up = false;
-  by_slot_[who.id.slot] = id;
+  by_slot_[who.id.slot] = id + 1;
   return id;
 }
 
@@ -139,7 +138,8 @@ void EntryScores::Welcome(const Newcomer& who, const Facts& facts, Bytes held, T
   if (!epoch_) epoch_ = now;
   window_.SetCapacity(held);
   now_ = std::max(now_, SecondsOf(now));
-  const bool known = who.hash != 0 && gone_.Find(who.hash) != kNoNote;
+  const NoteId remembered = who.hash == 0 ? kNoNote : gone_.Find(who.hash);
+  const bool known = remembered != kNoNote;
   const NoteId parent = Find(who.parent);
   const double pause_since = parent == kNoNote ? 0 : notes_[parent].since;
   if (parent != kNoNote) {
@@ -148,7 +148,7 @@ void EntryScores::Welcome(const Newcomer& who, const Facts& facts, Bytes held, T
     if (reader_->Read(who.parent, &of_parent)) Look(parent, of_parent);
     // It was used for this very one just now: that is not its pause.
     Note& note = notes_[parent];
-    const NoteId id = Enlist(who, facts);
+    const NoteId id = Enlist(who, remembered, facts);
     Continue(parent, who, id);
     if (!known) {
       like.shared = note.shared;
@@ -159,7 +159,7 @@ void EntryScores::Welcome(const Newcomer& who, const Facts& facts, Bytes held, T
     Open(id, parent);
     if (!notes_[id].waits) Settle(id);
   } else {
-    const NoteId id = Enlist(who, facts);
+    const NoteId id = Enlist(who, remembered, facts);
     if (!known) TurnFor(&notes_[id], nullptr);
     Open(id, kNoNote);
     if (!notes_[id].waits) Settle(id);
@@ -202,7 +202,7 @@ void EntryScores::Gone(EntryId id, const Facts& facts, bool for_good, TimePoint 
     // Then so much is not known of it.
   }
   note.here = note.up = false;
-  by_slot_[id.slot] = kNoNote;
+  by_slot_[id.slot] = 0;
   const NoteId parent = Find(note.parent);
   if (parent != kNoNote && notes_[parent].children > 0 && --notes_[parent].children == 0) {
     try {
@@ -234,6 +234,10 @@ void EntryScores::Drop(NoteId id) {
 void EntryScores::ForgetOldest() {
   while (!departed_.empty()) {
     const Departed oldest = departed_.front();
+    if (departed_.size() > kAhead) {
+      notes_.Prefetch(departed_[kAhead].note);
+      gone_.Prefetch(notes_[departed_[kAhead / 2].note].hash);
+    }
     const Note& note = notes_[oldest.note];
     const bool there = !note.here && note.life == oldest.life;
     if (there && gone_.size() <= history_max_) return;

@@ -209,7 +209,7 @@ TEST(EntryScores, StepsBackWhenLastUseDoesBetter) {
 }
 
 TEST(GoneTable, AgreesWithASet) {
-  NotePool pool;
+  NotePool pool(2048);
   GoneTable table(&pool);
   std::mt19937_64 dice(9);
   std::map<std::uint64_t, NoteId> there;

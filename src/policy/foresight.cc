@@ -1,6 +1,7 @@
 #include "policy/foresight.h"
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <tuple>
 #include <utility>
@@ -163,13 +164,41 @@ double Foresight::WorthOfUnknown(EntryId id, const Facts& facts) const {
 
 // Who has an outlook by now stands among the others.
 std::optional<EntryId> Foresight::NextUnknown(Facts* facts) {
-  // Orders that know more than last use rank alike at all levels.
-  while (const std::optional<EntryId> next =
-             appraiser() != nullptr ? others_->Next(Level::kPressure) : unknown_.Next()) {
+  if (appraiser() != nullptr) {
+    if (const std::optional<EntryId> next = NextByOthers(facts)) return next;
+  }
+  while (const std::optional<EntryId> next = unknown_.Next()) {
+    if (others_ != nullptr) others_->Left(*next);
     if (!reader_->Read(*next, facts)) continue;
     if (outlooks_->Find(*next) == nullptr || !Entered(*next, *facts)) return next;
   }
   return std::nullopt;
+}
+
+// An order that knows more than last use ranks those with an outlook as well:
+// they are passed by, and so is who was taken already. Both stay in that order.
+// Nobody: they are too many, and last use has to do.
+std::optional<EntryId> Foresight::NextByOthers(Facts* facts) {
+  constexpr std::size_t kPassedMost = 64;
+  std::array<EntryId, kPassedMost> passed;
+  std::size_t count = 0;
+  std::optional<EntryId> found;
+  while (!found && count < kPassedMost) {
+    const std::optional<EntryId> next = others_->NextByWorth();
+    if (!next) break;
+    if (!reader_->Read(*next, facts)) continue;
+    if (!unknown_.Holds(*next)) {
+      passed[count++] = *next;
+      continue;
+    }
+    unknown_.Left(*next);
+    if (outlooks_->Find(*next) == nullptr || !Entered(*next, *facts)) found = next;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    Facts theirs;
+    if (reader_->Read(passed[i], &theirs)) static_cast<void>(others_->Entered(passed[i], theirs));
+  }
+  return found;
 }
 
 std::optional<EntryId> Foresight::Next(Whom whom) {

@@ -83,6 +83,7 @@ class Foresight {
   void Pop();
   EntryId Take();
   std::optional<EntryId> NextUnknown(Facts* facts);
+  std::optional<EntryId> NextByOthers(Facts* facts);
   bool EnterUnknown(EntryId id, const Facts& facts);
   // Who ranks the unknown now by more than last use; null: nobody.
   const Appraiser* appraiser() const {

@@ -1,6 +1,7 @@
 #include "policy/foresight.h"
 
 #include <map>
+#include <set>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -146,6 +147,53 @@ TEST_F(Foreseen, WhoGetsAnOutlookLeavesTheUnknown) {
   Add(1, 500, Kind::kNext, 0);
   foresight.Entered(id, rows.at(1));
   EXPECT_EQ(All(Whom::kNotSpared), "21");
+}
+
+// An order that has learnt something ranks everybody, known to the graph or not.
+class Learnt final : public Order, public Appraiser {
+ public:
+  std::string_view name(Level) const override { return "learnt"; }
+  bool Entered(EntryId id, const Facts&) override { return slots.insert(id.slot), true; }
+  void Left(EntryId id) override { slots.erase(id.slot); }
+  std::optional<EntryId> Next(Level) override { return NextByWorth(); }
+  std::optional<EntryId> NextByWorth() override {
+    if (slots.empty()) return std::nullopt;
+    const std::uint32_t first = *slots.begin();
+    slots.erase(slots.begin());
+    return EntryId{first, 1};
+  }
+  std::int64_t KeyFor(Level, const Facts& facts) const override {
+    return static_cast<std::int64_t>(facts.place);
+  }
+  const Appraiser* appraiser() const override { return this; }
+  bool speaks() const override { return knows; }
+  double Rate(EntryId id, const Facts&) const override { return id.slot * 0.01; }
+  double MissCost(EntryId, const Facts&) const override { return 1; }
+
+  std::set<std::uint32_t> slots;
+  bool knows = true;
+};
+
+TEST_F(Foreseen, EverybodyIsHandedOutOnceThoughTwoOrdersRankThem) {
+  Learnt learnt;
+  Foresight both{this, &outlooks, 1, RankMark{2}, &running, &learnt};
+  for (std::uint32_t slot = 0; slot < 200; ++slot) {
+    slot % 2 == 0 ? Add(slot, 5, Kind::kWanted, 1 + slot % 7) : Add(slot, 5);
+  }
+  for (const auto& [slot, facts] : rows) {
+    learnt.Entered({slot, 1}, facts);
+    both.Entered({slot, 1}, facts);
+  }
+  std::set<std::uint32_t> taken;
+  while (const auto next = both.Next(Whom::kAnybody)) {
+    EXPECT_TRUE(taken.insert(next->slot).second) << next->slot << " was taken out before";
+    if (taken.size() > rows.size()) break;
+    learnt.knows = taken.size() % 10 != 0;  // Now and then last use is as good.
+  }
+  EXPECT_EQ(taken.size(), rows.size());
+  // Whom the graph speaks of is still known to the order that was passed by.
+  for (const std::uint32_t slot : learnt.slots) EXPECT_EQ(slot % 2, 0U);
+  EXPECT_EQ(learnt.slots.size(), 100U);
 }
 
 TEST_F(Foreseen, BeforeAgreesWithNext) {

@@ -44,6 +44,10 @@ class Order {
   // must say Entered again.
   virtual std::optional<EntryId> Next(Level level) = 0;
 
+  // The same by worth alone (appraiser), and only in this order: `idle` still
+  // holds it. Nobody also where last use ranks for now.
+  virtual std::optional<EntryId> NextByWorth() { return std::nullopt; }
+
   // The key by which two entries compare at this level: least leaves first.
   virtual std::int64_t KeyFor(Level level, const Facts& facts) const = 0;
   // The same where it matters who it is.

@@ -55,6 +55,7 @@ class Ranking {
   std::optional<EntryId> Next(std::int64_t bound = kNoBound);
 
   std::int64_t KeyFor(const Facts& facts) const { return key_of_(facts); }
+  bool Holds(EntryId id) const { return Marked(id) != nullptr; }
 
  private:
   struct Node {

@@ -5,6 +5,8 @@
 namespace spillway {
 
 RecencyWindow::Stretch* RecencyWindow::Find(double at) {
+  // Mostly it is the latest.
+  if (!stretches_.empty() && at >= stretches_.back().from) return &stretches_.back();
   const auto after = std::ranges::upper_bound(stretches_, at, {}, &Stretch::from);
   return after == stretches_.begin() ? nullptr : &*(after - 1);
 }

@@ -18,8 +18,9 @@ constexpr double kShapeReturns = 2;
 constexpr std::size_t kSmooth = 4;
 constexpr double kLeastRate = 1e-12;
 
-double Waited(double done, double waiting, double entered, double now) {
-  return done + std::max(0.0, waiting * now - entered);
+template <typename Bin>
+double Waited(const Bin& bin, double now) {
+  return bin.waited + std::max(0.0, bin.waiting * now - bin.entered);
 }
 
 std::array<double, kAgeBins> Smoothed(const std::array<double, kAgeBins>& rates) {
@@ -60,17 +61,17 @@ void ReturnTable::ForEachAbove(ReturnClass c, Each&& each) {
 
 void ReturnTable::Enter(ReturnClass c, std::size_t bin, double weight, double at) {
   ForEachAbove(c, [&](Class& one) {
-    one.waiting[bin] += weight;
-    one.entered[bin] += weight * at;
+    one.bins[bin].waiting += weight;
+    one.bins[bin].entered += weight * at;
     if (bin == 0) one.seen += weight;
   });
 }
 
 void ReturnTable::Leave(ReturnClass c, std::size_t bin, double weight, double entered, double now) {
   ForEachAbove(c, [&](Class& one) {
-    one.waiting[bin] -= weight;
-    one.entered[bin] -= weight * entered;
-    one.waited[bin] += weight * (now - entered);
+    one.bins[bin].waiting -= weight;
+    one.bins[bin].entered -= weight * entered;
+    one.bins[bin].waited += weight * (now - entered);
   });
 }
 
@@ -78,7 +79,7 @@ void ReturnTable::Return(ReturnClass c, std::size_t bin, double weight, double e
                          double now) {
   Leave(c, bin, weight, entered, now);
   ForEachAbove(c, [&](Class& one) {
-    one.returns[bin] += weight;
+    one.bins[bin].returns += weight;
     one.seen += weight;
   });
   all_returns_ += weight;
@@ -88,12 +89,13 @@ void ReturnTable::Pass(ReturnClass c, std::size_t bin, std::size_t to, double we
                        double entered, double since) {
   const auto& edges = AgeEdges();
   ForEachAbove(c, [&](Class& one) {
-    one.waiting[bin] -= weight;
-    one.entered[bin] -= entered;
-    one.waited[bin] += since + weight * edges[bin + 1] - entered;
-    for (std::size_t b = bin + 1; b < to; ++b) one.waited[b] += weight * (edges[b + 1] - edges[b]);
-    one.waiting[to] += weight;
-    one.entered[to] += since + weight * edges[to];
+    one.bins[bin].waiting -= weight;
+    one.bins[bin].entered -= entered;
+    one.bins[bin].waited += since + weight * edges[bin + 1] - entered;
+    for (std::size_t b = bin + 1; b < to; ++b)
+      one.bins[b].waited += weight * (edges[b + 1] - edges[b]);
+    one.bins[to].waiting += weight;
+    one.bins[to].entered += since + weight * edges[to];
   });
 }
 
@@ -103,20 +105,20 @@ void ReturnTable::ReturnAfter(ReturnClass c, std::size_t bin, double weight, dou
   const double at = since + gap_s;
   const std::size_t back = AgeBin(gap_s);
   ForEachAbove(c, [&](Class& one) {
-    one.waiting[bin] -= weight;
-    one.entered[bin] -= weight * entered;
+    one.bins[bin].waiting -= weight;
+    one.bins[bin].entered -= weight * entered;
     // What it waited in `bin` and after, or what it did not wait after all.
     for (std::size_t b = bin; at > entered && b <= back; ++b) {
       const double from = std::max(entered, since + edges[b]);
       const double until = b == back ? at : since + edges[b + 1];
-      one.waited[b] += weight * std::max(until - from, 0.0);
+      one.bins[b].waited += weight * std::max(until - from, 0.0);
     }
     for (std::size_t b = back; at <= entered && b < bin; ++b) {
       const double from = std::max(at, since + edges[b]);
       const double until = std::min(entered, since + edges[b + 1]);
-      one.waited[b] = std::max(one.waited[b] - weight * std::max(until - from, 0.0), 0.0);
+      one.bins[b].waited = std::max(one.bins[b].waited - weight * std::max(until - from, 0.0), 0.0);
     }
-    one.returns[back] += weight;
+    one.bins[back].returns += weight;
     one.seen += weight;
   });
   all_returns_ += weight;
@@ -126,9 +128,9 @@ void ReturnTable::WholeWait(ReturnClass c, double weight, double gap_s) {
   const auto& edges = AgeEdges();
   const std::size_t back = AgeBin(gap_s);
   ForEachAbove(c, [&](Class& one) {
-    for (std::size_t b = 0; b < back; ++b) one.waited[b] += weight * (edges[b + 1] - edges[b]);
-    one.waited[back] += weight * (gap_s - edges[back]);
-    one.returns[back] += weight;
+    for (std::size_t b = 0; b < back; ++b) one.bins[b].waited += weight * (edges[b + 1] - edges[b]);
+    one.bins[back].waited += weight * (gap_s - edges[back]);
+    one.bins[back].returns += weight;
     one.seen += 2 * weight;
   });
   all_returns_ += weight;
@@ -138,13 +140,13 @@ void ReturnTable::Doubt(ReturnClass c, double weight, double for_s) {
   const auto& edges = AgeEdges();
   Class& one = classes_[c];
   for (std::size_t b = 0; b < kAgeBins && edges[b] < for_s; ++b) {
-    one.waited[b] += weight * (std::min(edges[b + 1], for_s) - edges[b]);
+    one.bins[b].waited += weight * (std::min(edges[b + 1], for_s) - edges[b]);
   }
 }
 
 double ReturnTable::returns(ReturnClass c) const {
   double sum = 0;
-  for (const double each : classes_[c].returns) sum += each;
+  for (const Bin& bin : classes_[c].bins) sum += bin.returns;
   return sum;
 }
 
@@ -160,8 +162,8 @@ ReturnTable::Rates ReturnTable::RatesOf(ReturnClass c, double now) const {
   const auto& edges = AgeEdges();
   for (std::size_t b = 0; b < kAgeBins; ++b) {
     const double prior = kPriorChance / ((edges[b] + edges[b + 1]) / 2 + 1);
-    const double waited = Waited(all.waited[b], all.waiting[b], all.entered[b], now);
-    rates[b] = (all.returns[b] + kPriorReturns) / (waited + kPriorReturns / prior);
+    const double waited = Waited(all.bins[b], now);
+    rates[b] = (all.bins[b].returns + kPriorReturns) / (waited + kPriorReturns / prior);
   }
   while (depth > 0) {
     const Class& one = classes_[path[--depth]];
@@ -169,14 +171,14 @@ ReturnTable::Rates ReturnTable::RatesOf(ReturnClass c, double now) const {
     double seen = 0;
     double expected = 0;
     for (std::size_t b = 0; b < kAgeBins; ++b) {
-      waited[b] = Waited(one.waited[b], one.waiting[b], one.entered[b], now);
-      seen += one.returns[b];
+      waited[b] = Waited(one.bins[b], now);
+      seen += one.bins[b].returns;
       expected += waited[b] * rates[b];
     }
     const double level = (seen + kLevelReturns) / (expected + kLevelReturns);
     for (std::size_t b = 0; b < kAgeBins; ++b) {
       const double leant = std::max(rates[b] * level, kLeastRate);
-      rates[b] = (one.returns[b] + kShapeReturns) / (waited[b] + kShapeReturns / leant);
+      rates[b] = (one.bins[b].returns + kShapeReturns) / (waited[b] + kShapeReturns / leant);
     }
   }
   return rates;
@@ -208,7 +210,8 @@ void ReturnTable::RefreshWorth(Class* c, const Rates& rates) {
 
 double ReturnTable::Worth(ReturnClass c, double age_s, double now) {
   Class& one = classes_[c];
-  if (one.seen > one.seen_at_worth + std::min(one.seen_at_worth * 0.1, 64.0)) {
+  const double more = std::max(std::min(one.seen_at_worth * 0.1, 64.0), one.seen_at_worth / 256);
+  if (one.seen > one.seen_at_worth + more) {
     RefreshWorth(&one, Smoothed(RatesOf(c, now)));
     one.seen_at_worth = one.seen;
   }

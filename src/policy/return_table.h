@@ -64,17 +64,20 @@ class ReturnTable {
 
   // Returns per second of place held, for one of class `c` that has waited
   // `age_s`. Reads as of `now`, or as of a little before: it is worked out anew
-  // when the class has seen a tenth more, or 64.
+  // when the class has seen a tenth more, or 64, or a 256th where that is more.
   double Worth(ReturnClass c, double age_s, double now);
 
  private:
+  struct alignas(32) Bin {
+    double returns = 0;
+    double waited = 0;   // Seconds, of those who left the bin.
+    double waiting = 0;  // Weight in the bin now...
+    double entered = 0;  // ... times when it entered.
+  };
   struct Class {
+    std::array<Bin, kAgeBins> bins{};
     ReturnClass above = kAll;
-    std::array<double, kAgeBins> returns{};
-    std::array<double, kAgeBins> waited{};   // Seconds, of those who left the bin.
-    std::array<double, kAgeBins> waiting{};  // Weight in the bin now...
-    std::array<double, kAgeBins> entered{};  // ... times when it entered.
-    double seen = 0;                         // What entered and returned, ever.
+    double seen = 0;  // What entered and returned, ever.
     double seen_at_worth = -1;
     std::array<float, kAgeBins> worth{};
   };

@@ -17,14 +17,26 @@ constexpr double kPerByteS = 43e-6 / 131'072;
 constexpr double kPlanForS = 0.1;
 // So few buckets are compared before each departure.
 constexpr std::size_t kFewBuckets = 16;
+constexpr std::size_t kFewNodes = 65'536;
 // Who is done goes before all who are not, while that word is believed.
 constexpr double kDoneShare = 1e-3;
+// So many in a row that were used since they were looked at: what is known of the
+// others is as old, and looking at a million one by one would take too long. Then
+// last use, which reads many at once, ranks for so many departures.
+constexpr std::size_t kUsedMost = 32;
+constexpr std::size_t kOutdatedFor = 1024;
 // Fresh ones come after all others.
 constexpr double kFreshValue = 1e100;
 
-// Half octaves.
+// The nearest half octave, by a double's exponent and fraction.
 std::int8_t LevelOf(double per_byte) {
-  return static_cast<std::int8_t>(std::clamp(std::lround(2 * std::log2(per_byte)), -127L, 127L));
+  constexpr std::uint64_t kFraction = (std::uint64_t{1} << 52) - 1;
+  constexpr std::uint64_t kOne = std::uint64_t{1023} << 52;
+  const auto bits = std::bit_cast<std::uint64_t>(per_byte);
+  const auto octave = static_cast<int>(bits >> 52) - 1023;
+  const auto part = std::bit_cast<double>((bits & kFraction) | kOne);
+  const int half = (part >= 0x1.306fe0a31b715p0 ? 1 : 0) + (part >= 0x1.ae89f995ad3adp0 ? 1 : 0);
+  return static_cast<std::int8_t>(std::clamp(2 * octave + half, -127, 127));
 }
 double CostAt(std::int8_t level) { return std::exp2(level / 2.0); }
 
@@ -108,8 +120,13 @@ std::int64_t ScoreOrder::KeyOf(Level, EntryId id, const Facts& facts) const {
 std::size_t ScoreOrder::BucketOf(const Note& note, std::int8_t cost) {
   const std::uint64_t key = (std::uint64_t{note.c} << 16) | (std::uint64_t{note.step} << 8) |
                             static_cast<std::uint8_t>(cost);
+  Known& known = known_[(key * 0x9e3779b97f4a7c15ULL) >> 56];
+  if (known.key == key) return known.bucket;
   const auto found = by_key_.find(key);
-  if (found != by_key_.end()) return found->second;
+  if (found != by_key_.end()) {
+    known = {key, found->second};
+    return found->second;
+  }
   used_.reserve(buckets_.size() + 1);
   buckets_.push_back({.c = note.c, .step = note.step, .cost = cost});
   try {
@@ -173,6 +190,7 @@ const ScoreOrder::Node* ScoreOrder::Front(Bucket* bucket) {
     const Node& first = bucket->nodes[bucket->head];
     if (bucket->head + kAhead < bucket->nodes.size()) {
       scores_->Prefetch(bucket->nodes[bucket->head + kAhead].note);
+      reader_->Prefetch(scores_->note(bucket->nodes[bucket->head + kAhead / 2].note).id);
     }
     if (Counts(first, *bucket)) return &first;
     PopFront(bucket);
@@ -236,7 +254,9 @@ void ScoreOrder::MakePlan() {
     plan_.resize(kPlanMost);
   }
   std::sort(plan_.begin(), plan_.end(), &LeavesBefore);
-  plan_left_ = used_.size() <= kFewBuckets ? 1 : used_.size() / 2;
+  // Where there are few entries they are large, and a better choice is worth more.
+  const std::size_t share = nodes_ < kFewNodes ? 8 : 2;
+  plan_left_ = used_.size() <= kFewBuckets ? 1 : std::max<std::size_t>(used_.size() / share, 1);
   planned_at_ = scores_->now_s();
 }
 
@@ -262,6 +282,11 @@ std::optional<std::size_t> ScoreOrder::Least() {
 }
 
 std::optional<EntryId> ScoreOrder::FindNext() {
+  if (outdated_for_ > 0) {
+    --outdated_for_;
+    return std::nullopt;
+  }
+  std::size_t used = 0;
   for (;;) {
     const std::optional<std::size_t> least = Least();
     if (!least) return std::nullopt;
@@ -269,12 +294,17 @@ std::optional<EntryId> ScoreOrder::FindNext() {
     const NoteId id = bucket.nodes[bucket.head].note;
     PopFront(&bucket);
     const EntryId entry = scores_->note(id).id;
+    scores_->Expect(scores_->note(id).hash);
     Facts facts;
     if (!reader_->Read(entry, &facts) || facts.children > 0) {
       scores_->Leave(entry, line_);  // Gone, or not a leaf now; it enters again when it is.
       continue;
     }
     if (scores_->Look(id, facts)) {
+      if (++used == kUsedMost) {
+        outdated_for_ = kOutdatedFor;
+        return std::nullopt;
+      }
       // It stands elsewhere now, maybe first; where there are many that can wait.
       if (used_.size() <= kFewBuckets) plan_left_ = 0;
       continue;
@@ -289,9 +319,23 @@ std::optional<EntryId> ScoreOrder::FindNext() {
   }
 }
 
+// By last use; it stands in no bucket any more.
+std::optional<EntryId> ScoreOrder::NextIdle() {
+  const std::optional<EntryId> next = idle_->Next();
+  if (next) scores_->Leave(*next, line_);
+  return next;
+}
+
 std::optional<EntryId> ScoreOrder::Next(Level) {
-  if (scores_->by_recency()) return idle_->Next();
+  const bool by_last_use = scores_->by_recency() || outdated_for_ > 0;
+  const std::optional<EntryId> next = NextByWorth();
+  if (!next && (by_last_use || outdated_for_ > 0)) return NextIdle();
+  return next;
+}
+
+std::optional<EntryId> ScoreOrder::NextByWorth() {
   std::optional<EntryId> next;
+  if (scores_->by_recency()) return next;
   try {
     if (aside_.capacity() == 0) aside_.reserve(1);
     next = FindNext();

@@ -8,9 +8,11 @@
 // compared now and then, and the least of them serve until then. Old places stay
 // until they are met, or most are old.
 //
-// Ranks by last use while EntryScores says so. No call throws but Place.
+// Ranks by last use while EntryScores says so, and for a while where most have been
+// used since they were looked at. No call throws but Place.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -30,6 +32,7 @@ class ScoreOrder final : public Order, public Appraiser, public ScoredLine {
   bool Entered(EntryId id, const Facts& facts) override;
   void Left(EntryId id) override;
   std::optional<EntryId> Next(Level level) override;
+  std::optional<EntryId> NextByWorth() override;
   std::int64_t KeyFor(Level level, const Facts& facts) const override;
   std::int64_t KeyOf(Level level, EntryId id, const Facts& facts) const override;
   const Appraiser* appraiser() const override { return this; }
@@ -85,6 +88,7 @@ class ScoreOrder final : public Order, public Appraiser, public ScoredLine {
   // The bucket whose first leaves; empty: there is nobody.
   std::optional<std::size_t> Least();
   std::optional<EntryId> FindNext();
+  std::optional<EntryId> NextIdle();
   void DropOld();
   double ValueOf(const Note& note, std::int8_t cost, double age_s) const;
   std::int8_t CostLevel(NoteId note) const;
@@ -101,6 +105,11 @@ class ScoreOrder final : public Order, public Appraiser, public ScoredLine {
 
   std::vector<Bucket> buckets_;
   std::unordered_map<std::uint64_t, std::size_t> by_key_;
+  struct Known {
+    std::uint64_t key = ~std::uint64_t{0};
+    std::size_t bucket = 0;
+  };
+  std::array<Known, 256> known_;  // Of those met lately.
   std::vector<std::size_t> used_;
   std::size_t nodes_ = 0;
   std::size_t members_ = 0;  // About so many count.
@@ -109,6 +118,7 @@ class ScoreOrder final : public Order, public Appraiser, public ScoredLine {
   std::size_t plan_left_ = 0;  // Departures until buckets are compared again.
   double planned_at_ = -1;
   std::vector<EntryId> aside_;
+  std::size_t outdated_for_ = 0;  // Departures by last use.
 };
 
 }  // namespace spillway
