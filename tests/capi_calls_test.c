@@ -2,6 +2,7 @@
  * sent away, step graphs, tensors, forks. */
 #define _POSIX_C_SOURCE 200809L
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -371,14 +372,98 @@ static void TouchWith(void) {
   OK(spillway_cache_touch_with(cache, T("nowhere"), NULL, &there));
   CHECK(there == 0);
   told.run = T("");
+  told.step = T("tool"); /* What it waits for. */
+  OK(spillway_cache_touch_with(cache, T("k"), &told, NULL));
+  told.run = T("r");
+  told.step = T("");
   BAD(spillway_cache_touch_with(cache, T("k"), &told, NULL));
   told.run = T("no such run");
+  told.step = T("plan");
   BAD(spillway_cache_touch_with(cache, T("k"), &told, NULL));
   told.step = T("");
   told.run = T("");
   told.hint = 8;
   BAD(spillway_cache_touch_with(cache, T("k"), &told, NULL));
   OK(spillway_graph_close(graph));
+  OK(spillway_cache_close(cache));
+}
+
+static int Explains(spillway_cache* cache, const char* key, const char* words) {
+  char* text = NULL;
+  int has = 0;
+  OK(spillway_cache_explain(cache, T(key), &text));
+  has = HasText(text, words);
+  spillway_free(text);
+  return has;
+}
+
+/* What is said of the next use reaches the score, whichever way it is said; who
+ * was built before there were words for it says less, and is understood. */
+static void WordsOfTheNextUse(void) {
+  spillway_options options;
+  spillway_cache* cache = NULL;
+  spillway_put_options put;
+  spillway_get_options get;
+  spillway_touch_options touch;
+  spillway_operation operation;
+  spillway_lease leases[2];
+  spillway_bytes keys[2];
+  size_t run = 0;
+  OK(spillway_options_init(&options, sizeof options, NULL));
+  options.capacity_bytes = 1 << 20;
+  options.policy = "score";
+  OK(spillway_cache_open(&options, &cache));
+  memset(&put, 0, sizeof put);
+  put.size = sizeof put;
+  put.tokens = 100;
+  put.hint = SPILLWAY_HINT_AGAIN;
+  put.eta_ms = 30000;
+  put.step = T("tool");
+  put.recompute_us = 2000000;
+  OK(spillway_cache_put(cache, T("k"), "v", 1, &put));
+  CHECK(Explains(cache, "k", "waits for tool"));
+  CHECK(Explains(cache, "k", "said to be used again"));
+  CHECK(Explains(cache, "k", "A miss would cost 2 s."));
+  memset(&get, 0, sizeof get);
+  get.size = sizeof get;
+  get.step = T("human");
+  OK(spillway_cache_get_with(cache, T("k"), &get, &leases[0]));
+  OK(spillway_lease_release(&leases[0]));
+  CHECK(Explains(cache, "k", "waits for human"));
+  get.size = offsetof(spillway_get_options, step);
+  get.step = T("nobody reads this");
+  OK(spillway_cache_get_with(cache, T("k"), &get, &leases[0]));
+  OK(spillway_lease_release(&leases[0]));
+  CHECK(Explains(cache, "k", "waits for human"));
+  memset(&touch, 0, sizeof touch);
+  touch.size = sizeof touch;
+  touch.step = T("build");
+  touch.hint = SPILLWAY_HINT_DONE;
+  OK(spillway_cache_touch_with(cache, T("k"), &touch, NULL));
+  CHECK(Explains(cache, "k", "waits for build"));
+  CHECK(Explains(cache, "k", "said to be done"));
+  operation = Operation(SPILLWAY_TOUCH, "k");
+  operation.step = T("test");
+  OK(spillway_cache_run(cache, &operation, 1, -1, NULL));
+  CHECK(Explains(cache, "k", "waits for test"));
+  operation = Operation(SPILLWAY_GET, "k");
+  operation.step = T("read");
+  OK(spillway_cache_run(cache, &operation, 1, -1, NULL));
+  OK(spillway_lease_release(&operation.lease));
+  CHECK(Explains(cache, "k", "waits for read"));
+  get.size = sizeof get;
+  get.step = T("chain");
+  keys[0] = T("k");
+  keys[1] = T("nowhere");
+  OK(spillway_cache_get_chain_with(cache, keys, 2, &get, leases, &run));
+  CHECK(run == 1);
+  OK(spillway_lease_release(&leases[0]));
+  CHECK(Explains(cache, "k", "waits for chain"));
+  put.recompute_us = -1;
+  BAD(spillway_cache_put(cache, T("k"), "v", 1, &put));
+  put.recompute_us = 0;
+  put.step.data = NULL;
+  BAD(spillway_cache_put(cache, T("k"), "v", 1, &put));
   OK(spillway_cache_close(cache));
 }
 
@@ -494,6 +579,7 @@ int main(void) {
   Graphs();
   Agents();
   TouchWith();
+  WordsOfTheNextUse();
   Tensors();
   Forks();
   return Finish();

@@ -67,8 +67,10 @@ struct Outcome {
   Histogram during;  // and while the plan ran.
 };
 
-std::unique_ptr<Cache> Fill(std::size_t entries, std::shared_ptr<PressureSource> pressure) {
+std::unique_ptr<Cache> Fill(std::size_t entries, std::string_view policy,
+                            std::shared_ptr<PressureSource> pressure) {
   Options options;
+  options.policy = policy;
   options.pressure = std::move(pressure);
   options.sample_period = std::chrono::milliseconds(1);
   // The card is as large as its values: a pressure of 0.90 that has to go
@@ -113,10 +115,12 @@ enum class Way : int { kDecided, kSampled, kListed };
 struct Case {
   bool all_read;  // Each entry once since it was set.
   Way way;
+  std::string_view policy = "documented";
 
   std::string name() const {
     constexpr std::array kWays = {"decided", "sampled", "listed by Apply"};
-    return fmt::format("{}, {}", all_read ? "all read" : "untouched",
+    return fmt::format("{}{}, {}", policy == "documented" ? "" : "by score, ",
+                       all_read ? "all read" : "untouched",
                        kWays.at(static_cast<std::size_t>(way)));
   }
 };
@@ -138,7 +142,7 @@ double Decide(Cache& cache, std::size_t entries) {
 
 Outcome OnePlan(std::size_t entries, const Case& what, const std::vector<Request>& stream) {
   const auto pressure = std::make_shared<OnePressure>(entries * kValueBytes);
-  const auto cache = Fill(entries, pressure);
+  const auto cache = Fill(entries, what.policy, pressure);
   if (what.all_read) {
     for (std::size_t rank = 0; rank < entries; ++rank) cache->Touch(RequestFor(rank).key());
   }
@@ -186,7 +190,9 @@ void MeasurePlans(const Settings& settings, Report* report) {
                           {false, Way::kSampled},
                           {true, Way::kSampled},
                           {false, Way::kListed},
-                          {true, Way::kListed}}) {
+                          {true, Way::kListed},
+                          {false, Way::kSampled, "score"},
+                          {true, Way::kSampled, "score"}}) {
     std::vector<double> ms, p50, p99, p999, most, quiet999, quiet_most;
     std::size_t left = 0;
     for (int i = 0; i < repeats; ++i) {

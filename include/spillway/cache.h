@@ -226,6 +226,8 @@ class SPILLWAY_API Cache {
   void Attach(std::shared_ptr<StepGraph> graph);
   // The one attached; without one, a new one is. Its times are now().
   std::shared_ptr<StepGraph> step_graph();
+  // The one attached, or null.
+  std::shared_ptr<StepGraph> attached_graph() const;
   // By a graph from elsewhere: `order` names agents, who may leave first in
   // front and who runs soonest at the end; empty: no run is live. Called on the
   // cache's strand, a few times a second at most: be quick, do not call the cache.
@@ -262,6 +264,33 @@ class SPILLWAY_API Cache {
     bool backed = false;    // There is a copy below that one.
   };
   void ForEach(const std::function<void(const EntryInfo&)>& visit) const;
+  // The same for one of them; false: it is not there. No use of it.
+  bool Visit(std::string_view key, const std::function<void(const EntryInfo&)>& visit) const;
+
+  // Something that happened to a key: it came up from a lower tier, or left one.
+  struct Passage {
+    TimePoint at;
+    std::uint64_t generation = 0;
+    bool came = false;              // Up, by a copy; else what follows says what was done.
+    Action action = Action::kDrop;  // Unless it came.
+    Reason reason = Reason::kIdle;  // Unless it came.
+    Level level = Level::kRelaxed;
+    double pressure = 0;
+    std::string_view from;  // Tiers' names.
+    std::string_view to;    // If it came.
+    Bytes bytes = 0;
+  };
+  // The latest of these, the newest first.
+  std::vector<Passage> Journey(std::string_view key, std::size_t most) const;
+
+  // A copy on its way between tiers, now.
+  struct UnderWay {
+    std::string key;
+    std::string_view from;
+    std::string_view to;
+    Bytes bytes = 0;
+  };
+  std::vector<UnderWay> MovesUnderWay(std::size_t most) const;
 
  private:
   friend class Core;

@@ -268,6 +268,9 @@ typedef struct spillway_put_options {
   int32_t hint;        /* spillway_hint */
   int32_t no_idle_ttl; /* Not 0: the tiers' ttl for what is idle passes it by. */
   int64_t eta_ms;      /* With SPILLWAY_HINT_AGAIN: when; 0: not known. */
+  /* What it waits for: a name as in "tool", or RUN/STEP of an attached graph. */
+  spillway_bytes step;
+  int64_t recompute_us; /* What computing it anew would take; 0: as its tokens say. */
 } spillway_put_options;
 
 /* Copies the value in; visible to others only when whole. On failure nothing
@@ -282,10 +285,11 @@ SPILLWAY_API spillway_code spillway_cache_get(spillway_cache* cache, spillway_by
  * to come up. */
 typedef struct spillway_get_options {
   size_t size;
-  int32_t where;   /* spillway_place of lease.data */
-  int32_t hint;    /* spillway_hint: what the reader knows of its next use. */
-  int64_t wait_ms; /* 0: 10 s; SPILLWAY_NONE: never touches a lower tier. */
-  int64_t eta_ms;  /* With SPILLWAY_HINT_AGAIN: when; 0: not known. */
+  int32_t where;       /* spillway_place of lease.data */
+  int32_t hint;        /* spillway_hint: what the reader knows of its next use. */
+  int64_t wait_ms;     /* 0: 10 s; SPILLWAY_NONE: never touches a lower tier. */
+  int64_t eta_ms;      /* With SPILLWAY_HINT_AGAIN: when; 0: not known. */
+  spillway_bytes step; /* As in spillway_put_options. */
 } spillway_get_options;
 /* SPILLWAY_NOT_RESIDENT: it exists, and not there within that time. */
 SPILLWAY_API spillway_code spillway_cache_get_with(spillway_cache* cache, spillway_bytes key,
@@ -303,8 +307,9 @@ SPILLWAY_API spillway_code spillway_cache_erase(spillway_cache* cache, spillway_
 SPILLWAY_API spillway_code spillway_cache_touch(spillway_cache* cache, spillway_bytes key,
                                                 int32_t hint, int32_t* was_there);
 /* A use, with what a client knows. `agent`: the key is that agent's from now on.
- * `step` of the live run `run` has started; both or neither. They need a step
- * graph, and make one if there is none. */
+ * With `run`, `step` of that live run has started: these need a step graph, and
+ * make one if there is none. Without, `step` is what it waits for, as in
+ * spillway_put_options. */
 typedef struct spillway_touch_options {
   size_t size;
   int32_t hint;   /* spillway_hint */
@@ -342,6 +347,13 @@ SPILLWAY_API spillway_code spillway_cache_match(spillway_cache* cache, const spi
 SPILLWAY_API spillway_code spillway_cache_get_chain(spillway_cache* cache,
                                                     const spillway_bytes* keys, size_t count,
                                                     spillway_lease* leases, size_t* run);
+
+/* The same; what `options` say of the next use (hint, eta_ms, step) holds for the
+ * last of the run, and the rest of them counts for nothing. */
+SPILLWAY_API spillway_code spillway_cache_get_chain_with(spillway_cache* cache,
+                                                         const spillway_bytes* keys, size_t count,
+                                                         const spillway_get_options* options,
+                                                         spillway_lease* leases, size_t* run);
 
 /* Begins to bring these into memory that is free; *coming (or NULL): how many
  * are there or on their way. */
@@ -393,6 +405,8 @@ typedef struct spillway_operation {
   int32_t no_idle_ttl;  /* SPILLWAY_PUT */
   int64_t wait_ms;      /* SPILLWAY_GET; 0: 10 s; SPILLWAY_NONE: not at all. */
   int64_t eta_ms;       /* With SPILLWAY_HINT_AGAIN: when; 0: not known. */
+  spillway_bytes step;  /* What it waits for; not SPILLWAY_ERASE. */
+  int64_t recompute_us; /* SPILLWAY_PUT; 0: as its tokens say. */
 } spillway_operation;
 
 typedef struct spillway_completion {

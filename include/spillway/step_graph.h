@@ -95,8 +95,12 @@ class SPILLWAY_API StepGraph {
                                                           std::string_view step,
                                                           TimePoint now) const;
   Result<StepFacts> Step(std::string_view run, std::string_view step, TimePoint now) const;
+  // The agent of a step of a live run.
+  Result<std::string> AgentOf(std::string_view run, std::string_view step) const;
   // All steps of a live run, in the order in which they were added.
   Result<std::vector<StepFacts>> Steps(std::string_view run, TimePoint now) const;
+  // Live runs as a whole, those spoken of last first, as far as `query` goes.
+  std::vector<RunView> View(const ViewQuery& query, TimePoint now) const;
   // What looks like a mistake in a live run; empty: nothing.
   Result<std::vector<Finding>> Validate(std::string_view run) const;
   // Live, or how it ended; the last 1,024 that ended are remembered.
@@ -105,12 +109,15 @@ class SPILLWAY_API StepGraph {
   // --- what follows, for keys ---
 
   KeyFacts Facts(std::string_view key, TimePoint now) const;
+  // The same as VisitChanges would tell it.
+  KeyFacts Glance(std::string_view key, TimePoint now) const;
   // Keys whose facts changed after `version` (0: all), each once, and the
   // version from which to ask next. Time alone changes a key when its eta is
   // off by more than an eighth of what was expected.
   Changes ChangedSince(std::uint64_t version, TimePoint now) const;
   // The same, with facts: `visit` sees each key that changed, and must not call
-  // the graph.
+  // the graph. For who only ranks: beyond 64 steps it may not be told at once that
+  // a key has come a little nearer, so steps and eta may be an eighth too long.
   Pulse VisitChanges(std::uint64_t version, TimePoint now, const KeyVisitor& visit) const;
   // Rises with whatever it is told; without a lock. Time changes facts, too.
   std::uint64_t told() const;

@@ -89,6 +89,36 @@ struct StepFacts {
   double conf = 1;                          // Falls while a step on the way is overdue.
 };
 
+// A live run as a whole, for whoever draws it.
+struct RunView {
+  struct Edge {
+    std::uint32_t from = 0;  // Places in `steps`.
+    std::uint32_t to = 0;
+    EdgeKind kind = EdgeKind::kForward;
+    double prob = 1;
+    bool dead = false;  // Its step went elsewhere.
+  };
+  // What belongs to an agent of its steps.
+  struct Agent {
+    std::string name;
+    std::vector<std::string> keys = {};
+    std::size_t keys_more = 0;  // And so many that are not told.
+  };
+  std::string run;
+  std::string client;
+  std::string workflow;
+  std::vector<StepFacts> steps = {};
+  std::vector<Join> joins = {};  // Beside the steps.
+  std::size_t steps_more = 0;    // And so many that are not told, nor their edges.
+  std::vector<Edge> edges = {};
+  std::vector<Agent> agents = {};
+};
+struct ViewQuery {
+  std::size_t runs = 32;
+  std::size_t steps = 1000;  // Of all of them;
+  std::size_t keys = 2000;   // likewise.
+};
+
 struct KeyFacts {
   bool known = false;                       // False: the graph was never told of it.
   std::optional<std::uint32_t> steps = {};  // Of the soonest step that wants it.

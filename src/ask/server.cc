@@ -73,6 +73,7 @@ class AskServer::Loop {
     bool giving = false;
     Bytes lacking = 0;
     Bytes freed = 0;
+    SteadyTime asked_at{};
     SteadyTime give_until{};
   };
 
@@ -267,6 +268,7 @@ void AskServer::Loop::Answer(Connection& connection, std::string_view line) {
                           std::max(connection.asked.until, now + request->time)};
       Promise(connection);
       connection.giving = true;
+      connection.asked_at = now;
       connection.lacking = request->bytes;
       connection.freed = 0;
       connection.give_until = now + std::min(request->time, kAskGiveMax);
@@ -284,6 +286,9 @@ void AskServer::Loop::GiveSome(Connection& connection) {
   connection.giving = false;
   connection.spoke_at = Now();
   server_.freed_ += connection.freed;
+  if (connection.freed > 0) {
+    server_.handler_->Gave(connection.freed, connection.spoke_at - connection.asked_at);
+  }
   if (connection.lacking > 0) {
     // What did not come is not kept free either.
     connection.asked.bytes -= std::min(connection.asked.bytes, connection.lacking);

@@ -41,6 +41,8 @@ class AskHandler {
   };
   // As much of `bytes` as can go now; never waits for a copy.
   virtual Given Give(Bytes bytes) = 0;
+  // An ask has been answered, so long after it came, and had some.
+  virtual void Gave(Bytes /*freed*/, Duration /*took*/) {}
 
   // From now on `bytes` of free memory are promised to connection `who`; 0: no
   // longer. Every promise is ended.

@@ -90,6 +90,10 @@ TEST_F(AskTest, AnswersWhatIsHeldAndGivesWhatItCan) {
   EXPECT_TRUE(Eventually([&] { return giver_.promised() == 0; }));
   EXPECT_EQ(server->account().asks, 2U);
   EXPECT_EQ(server->account().freed, 600U);
+  const auto gave = giver_.gave();
+  ASSERT_EQ(gave.size(), 2U);
+  EXPECT_EQ(gave[0].first, 500U);
+  EXPECT_EQ(gave[1].first, 100U);
 }
 
 TEST_F(AskTest, GivesInStepsAndMeanwhileAnswersOthers) {
@@ -102,6 +106,10 @@ TEST_F(AskTest, GivesInStepsAndMeanwhileAnswersOthers) {
   EXPECT_EQ(quick.Talk("HELD 1 demo", 300), "OK 400 0");
   EXPECT_EQ(giver_.promised(), 800U);
   EXPECT_EQ(slow.Next(), "OK 600 time ran out");
+  // From the ask until its answer, however many steps that took.
+  ASSERT_EQ(giver_.gave().size(), 1U);
+  EXPECT_EQ(giver_.gave()[0].first, 600U);
+  EXPECT_GE(giver_.gave()[0].second, std::chrono::milliseconds(400));
 }
 
 TEST_F(AskTest, AGrantEndsWithItsTimeAndThenTheConnection) {

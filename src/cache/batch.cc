@@ -110,6 +110,7 @@ void Batch::BeginGet(Item* item) {
                                                         core_->why_no_address())});
   }
   if (core_->Find(operation->key, where, &operation->lease) != Core::Found::kBelow) {
+    if (operation->lease) core_->Advise(operation->key, Advice(operation->get));
     return FinishGet(item);
   }
   item->Waiter::where = where;
@@ -130,6 +131,7 @@ void Batch::Fetch(Strand::Task* task) {
   item->Waiter::key = item->operation->key;
   item->Waiter::deadline = std::min(item->batch->deadline_, Later(now, item->operation->get.wait));
   item->Waiter::done = &Batch::Fetched;
+  core.engine().Advise(item->operation->key, Advice(item->operation->get), now);
   core.engine().Fetch(item, now);
 }
 

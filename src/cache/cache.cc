@@ -188,6 +188,11 @@ void Cache::Attach(AgentOrder order) {
   core_->Attach(std::make_shared<StepGraph>(options), std::move(order));
 }
 std::shared_ptr<StepGraph> Cache::step_graph() { return core_->step_graph(); }
+std::shared_ptr<StepGraph> Cache::attached_graph() const {
+  std::shared_ptr<StepGraph> graph;
+  RunOn(core_->strand(), [&] { graph = core_->engine().graph(); });
+  return graph;
+}
 TimePoint Cache::now() const { return core_->clock().Now(); }
 
 std::optional<double> Cache::pressure() const {
@@ -210,7 +215,7 @@ std::string Cache::Explain(std::string_view key) const { return core_->Explain(k
 std::vector<std::string> Cache::LeavingOrder() const {
   std::vector<std::string> order;
   RunOn(core_->strand(), [&] {
-    core_->engine().Follow(core_->clock().Now());
+    core_->engine().FollowExactly(core_->clock().Now());
     order = core_->engine().LeavingOrder();
   });
   return order;
@@ -218,6 +223,15 @@ std::vector<std::string> Cache::LeavingOrder() const {
 
 void Cache::ForEach(const std::function<void(const EntryInfo&)>& visit) const {
   core_->ForEach(visit);
+}
+bool Cache::Visit(std::string_view key, const std::function<void(const EntryInfo&)>& visit) const {
+  return core_->Visit(key, visit);
+}
+std::vector<Cache::Passage> Cache::Journey(std::string_view key, std::size_t most) const {
+  return core_->Journey(key, most);
+}
+std::vector<Cache::UnderWay> Cache::MovesUnderWay(std::size_t most) const {
+  return core_->MovesUnderWay(most);
 }
 
 }  // namespace spillway

@@ -109,12 +109,14 @@ TEST_F(CacheFaults, AFullDiskIsATierThatTakesNoMore) {
   if (!MountSmall("6m")) GTEST_SKIP() << "needs the right to mount a tmpfs: root, or CAP_SYS_ADMIN";
   ASSERT_TRUE(Open().Start());
   SetMany(0, 60, 512 * kKiB);  // 30 MiB: all of memory, and more than the disk takes.
-  ASSERT_TRUE(Eventually([](const Stats& stats) { return stats.moves.under_way == 0; }));
+  // What memory alone has goes down in the background, by and by.
+  ASSERT_TRUE(Eventually([](const Stats& stats) {
+    return stats.moves.under_way == 0 && stats.disk.bytes > 2 * kMiB;
+  }));
   EXPECT_EQ(refused_, 0) << "what was lowest made room";
   EXPECT_GE(CountRight(0, 60, 512 * kKiB), 32) << "the host tier's worth";
   const Stats stats = cache_->stats();
   EXPECT_LE(stats.disk.bytes, 6 * kMiB);
-  EXPECT_GT(stats.disk.bytes, 2 * kMiB);
   EXPECT_EQ(stats.disk.files.trouble, "");
 }
 

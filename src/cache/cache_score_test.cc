@@ -105,6 +105,44 @@ TEST_F(ScoreTest, WhoIsDoneLeavesFirst) {
   EXPECT_THAT(cache_->Explain("tool4"), Not(HasSubstr("said to be done")));
 }
 
+// Said to be done, and back ten seconds later, again and again: then those who
+// never come back leave first.
+TEST_F(ScoreTest, AWrongWordDecays) {
+  Open();
+  Teach();
+  ASSERT_TRUE(cache_->Touch("tool4", Hint::kDone));
+  ASSERT_EQ(cache_->LeavingOrder().front(), "tool4");  // At first it is believed.
+  for (int round = 0; round < 12; ++round) {
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_TRUE(**cache_->Get(fmt::format("tool{}", i), {.hint = Hint::kDone, .step = "tool"}));
+    }
+    Wait(10);
+  }
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(**cache_->Get(fmt::format("tool{}", i), {.hint = Hint::kDone, .step = "tool"}));
+  }
+  Wait(3);
+  EXPECT_THAT(cache_->Explain("tool4"), HasSubstr("said to be done"));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_THAT(cache_->LeavingOrder().at(static_cast<std::size_t>(i)),
+                ::testing::StartsWith("human"));
+  }
+}
+
+TEST_F(ScoreTest, SetInPlaceIsAUseAndIsHeard) {
+  Open();
+  Teach();
+  const std::uint64_t before = cache_->stats().score.returns;
+  Wait(10);
+  Put("tool1");  // The same but for its bytes: it stays where it is.
+  Wait(3);
+  EXPECT_EQ(cache_->stats().score.returns, before + 1);
+  EXPECT_EQ(cache_->stats().score.remembered, 0U);
+  Put("tool1", {}, Hint::kDone);
+  EXPECT_THAT(cache_->Explain("tool1"), HasSubstr("said to be done"));
+  EXPECT_THAT(cache_->Explain("tool1"), HasSubstr("Used 11 times in all"));
+}
+
 TEST_F(ScoreTest, RemembersKeysThatAreGone) {
   options_.history_entries = 100;
   Open();

@@ -92,6 +92,65 @@ TEST_F(TiersTest, ReclaimGivesBackExactlyWhatItSays) {
   }
 }
 
+TEST_F(TiersTest, EveryTierCountsWhatFlowsAndWhatItDid) {
+  ASSERT_TRUE(Open().Start());
+  ASSERT_TRUE(Set("a", Bulk("a", kMiB)));
+  ASSERT_TRUE(AllBacked());
+  ASSERT_GE(cache_->Reclaim(kMiB, std::chrono::seconds(10)).freed, kMiB);
+  Stats stats = cache_->stats();
+  const auto of = [](const auto& by, Action action) {
+    return by.at(static_cast<std::size_t>(action));
+  };
+  EXPECT_EQ(stats.host.copied_down, kMiB);
+  EXPECT_EQ(stats.disk.copied_down, kMiB);
+  EXPECT_EQ(stats.device.copied_down + stats.device.copied_up, 0U);
+  EXPECT_EQ(of(stats.device.left_by_action, Action::kBack), 1U);
+  EXPECT_EQ(of(stats.device.left_by_action, Action::kDrop), 1U);
+  EXPECT_EQ(of(stats.device.left_bytes_by_action, Action::kDrop), kMiB);
+  EXPECT_EQ(of(stats.host.left_by_action, Action::kDrop), 0U);
+  EXPECT_EQ(stats.give_back.count, 1U);
+  EXPECT_GE(stats.give_back.bytes, kMiB);
+  EXPECT_GT(stats.give_back.last, Duration::zero());
+  // And up again, which its journey tells.
+  ASSERT_TRUE(Eventually([&](const Stats& now) {
+    EXPECT_EQ(Get("a"), Bulk("a", kMiB));
+    return now.device.entries == 1;
+  }));
+  stats = cache_->stats();
+  EXPECT_EQ(stats.device.copied_up, kMiB);
+  EXPECT_EQ(stats.moves.bytes_up, kMiB);
+  const std::vector<Cache::Passage> journey = cache_->Journey("a", 10);
+  ASSERT_EQ(journey.size(), 4U);
+  EXPECT_TRUE(journey[0].came);
+  EXPECT_EQ(journey[0].from, "host");
+  EXPECT_EQ(journey[0].to, "device");
+  EXPECT_EQ(journey[1].action, Action::kDrop);
+  EXPECT_EQ(journey[1].reason, Reason::kAsk);
+  EXPECT_EQ(journey[3].action, Action::kBack);
+  EXPECT_EQ(cache_->Journey("a", 1).size(), 1U);
+  EXPECT_EQ(cache_->Journey("b", 9).size(), 0U);
+  EXPECT_EQ(cache_->MovesUnderWay(10).size(), 0U);
+}
+
+TEST_F(TiersTest, LookingAtOneIsNoUse) {
+  Open();
+  ASSERT_TRUE(Set("a", Bulk("a", kMiB), {.tokens = 3, .agent = "me"}));
+  std::uint64_t uses = 0;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(cache_->Visit("a", [&](const Cache::EntryInfo& entry) {
+      EXPECT_EQ(entry.key, "a");
+      EXPECT_EQ(entry.agent, "me");
+      EXPECT_EQ(entry.tokens, 3);
+      EXPECT_EQ(entry.bytes, kMiB);
+      EXPECT_EQ(entry.leases, 0U);
+      uses = entry.access_count;
+    }));
+  }
+  EXPECT_EQ(uses, 1U);
+  EXPECT_EQ(cache_->stats().hits + cache_->stats().misses, 0U);
+  EXPECT_FALSE(cache_->Visit("b", [](const Cache::EntryInfo&) { FAIL(); }));
+}
+
 TEST_F(TiersTest, ReclaimLeavesLeasesAlone) {
   ASSERT_TRUE(Open().Start());
   ASSERT_TRUE(Set("a", Bulk("a", 2 * kMiB)));

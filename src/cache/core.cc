@@ -2,18 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <functional>
 #include <new>
 #include <system_error>
 #include <thread>
 
-#include <fmt/format.h>
-
-#include "base/later.h"
 #include "base/log.h"
 #include "base/mutant.h"
-#include "base/printable.h"
 #include "base/quiet_thread.h"
 #include "cache/thread_mover.h"
 #include "device/host/host_pool.h"
@@ -21,16 +15,9 @@
 namespace spillway {
 
 namespace {
-constexpr std::size_t kOperationsInFlightMax = 1 << 16;
-// Up to here a value is copied on the strand, in one event instead of two: the
-// copy costs less than the second event.
-constexpr Bytes kCopyOnStrandMax = 4 * kKiB;
 // How long closing waits for moves under way: they are called off, and stop at
 // the next piece. A disk that hangs is left to itself.
 constexpr Duration kCloseWithin = std::chrono::seconds(5);
-// How long a write waits until the disk knows that what it replaced has gone. A
-// disk that takes longer hangs, and is not waited for again until it answers.
-constexpr Duration kSettleWithin = std::chrono::seconds(1);
 }  // namespace
 
 Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
@@ -246,250 +233,6 @@ void Core::BatchEnds() noexcept {
   if (batches->fetch_sub(1, std::memory_order_acq_rel) == 1) batches->notify_all();
 }
 
-// --- writes ---
-
-Status Core::CheckSource(std::string_view key, const Source& source,
-                         const SetOptions& options) const {
-  Bytes bytes = 0;
-  for (const Fragment& fragment : source.fragments()) {
-    if (fragment.data == nullptr && fragment.bytes > 0) {
-      return Error{Code::kInvalidArgument,
-                   fmt::format("set '{}': a fragment of {} bytes at a null pointer", Printable(key),
-                               fragment.bytes)};
-    }
-    if (__builtin_add_overflow(bytes, fragment.bytes, &bytes)) {
-      return Error{
-          Code::kTooLarge,
-          fmt::format("set '{}': its fragments are more than any memory can hold", Printable(key))};
-    }
-    if (fragment.place == Place::kDevice && !on_gpu_) {
-      return Error{Code::kInvalidArgument,
-                   fmt::format("set '{}': a device fragment, but the tier is on the cpu device; "
-                               "host fragments are right here",
-                               Printable(key))};
-    }
-  }
-  return engine_->Check(key, bytes, options);
-}
-
-namespace {
-
-// A set that waits for room on its caller's thread.
-struct WaitingSet : Engine::Parked {
-  Core* core = nullptr;
-  const NewEntry* entry = nullptr;
-  Result<std::uint32_t> slot = std::uint32_t{kNoSlot};
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool done = false;  // Guarded by mutex.
-
-  void End() {
-    const std::lock_guard lock(mutex);
-    done = true;
-    wake.notify_one();
-  }
-};
-
-Error NoRoomInTime(std::string_view key) {
-  return {
-      Code::kBlocked,
-      fmt::format("set '{}': room was being made for it in the tiers below, and did not come in "
-                  "time (room_wait)",
-                  Printable(key))};
-}
-
-bool RetrySet(Engine::Parked* parked, bool expired) {
-  auto* const set = static_cast<WaitingSet*>(parked);
-  bool soon = false;
-  // On somebody else's event, who has no part in it.
-  try {
-    set->slot = expired ? NoRoomInTime(set->entry->key)
-                        : set->core->engine().Admit(*set->entry, set->core->clock().Now(), &soon);
-  } catch (const std::bad_alloc&) {
-    set->slot = Error{Code::kNoMemory, "no memory"};
-    soon = false;
-  }
-  if (soon) return false;
-  set->End();
-  return true;
-}
-
-}  // namespace
-
-Result<std::uint32_t> Core::WaitForRoom(const NewEntry& entry) {
-  WaitingSet set;
-  set.core = this;
-  set.entry = &entry;
-  set.retry = &RetrySet;
-  RunOn(*strand_, [&] {
-    const TimePoint now = clock_->Now();
-    set.deadline = Later(now, options_.room_wait);
-    // Room may have come since it was refused.
-    bool soon = false;
-    set.slot = engine_->Admit(entry, now, &soon);
-    soon ? engine_->Park(&set) : set.End();
-  });
-  std::unique_lock lock(set.mutex);
-  const bool in_time =
-      set.wake.wait_for(lock, BoundedWait(options_.room_wait), [&] { return set.done; });
-  lock.unlock();
-  if (!in_time) {
-    RunOn(*strand_, [&] {
-      if (set.done) return;
-      engine_->Unpark(&set);
-      set.slot = Error{Code::kBlocked, "too late"};
-    });
-  }
-  return std::move(set.slot);
-}
-
-Status Core::Set(std::string_view key, const Source& source, const SetOptions& options) {
-  if (Status ok = CheckSource(key, source, options); !ok) return ok;
-  Store& store = engine_->store();
-  const NewEntry entry{key, store.index().HashOf(key), source.bytes(), options, WhereIs(source)};
-  bool soon = false;
-  bool done = false;
-  bool unsettled = false;
-  bool* const may_wait = engine_->single() ? nullptr : &soon;
-  Result<std::uint32_t> slot = std::uint32_t{kNoSlot};
-  RunOn(*strand_, [&] {
-    const TimePoint now = clock_->Now();
-    if (entry.bytes <= kCopyOnStrandMax && engine_->Rewrite(entry, source, now)) {
-      done = true;
-      return;
-    }
-    slot = engine_->Admit(entry, now, may_wait);
-    if (!slot || entry.bytes > kCopyOnStrandMax || store.ReservedIn(*slot) == TierId::kDisk) return;
-    Tier* const tier = store.memory(store.ReservedIn(*slot));
-    // The strand waits for no device.
-    if (!tier->host_readable() || entry.place == Place::kDevice) return;
-    if (Status written = tier->Write(store.slots().slot(*slot).data, source); !written) {
-      engine_->Abort(*slot);
-      slot = written.error();
-      return;
-    }
-    engine_->Commit(*slot, now);
-    engine_->Advise(key, Advice(options), now);
-    unsettled = engine_->TakeUnsettled();
-    done = true;
-  });
-  if (soon) slot = WaitForRoom(entry);
-  if (!slot) return slot.error();
-  if (!done) {
-    if (Status filled = Fill(*slot, source); !filled) return filled;
-    RunOn(*strand_, [&] {
-      engine_->Commit(*slot, clock_->Now());
-      engine_->Advise(key, Advice(options), clock_->Now());
-      unsettled = engine_->TakeUnsettled();
-    });
-  }
-  if (unsettled) SettleWrite();
-  return {};
-}
-
-Status Core::Fill(std::uint32_t reservation, const Source& source) {
-  Store& store = engine_->store();
-  const TierId tier = store.ReservedIn(reservation);
-  if (tier != TierId::kDisk) {
-    // Only the device can read what lies on it, wherever it goes.
-    Tier* const by = on_gpu_ ? store.memory(TierId::kDevice) : store.memory(tier);
-    Status written = by->Write(store.slots().slot(reservation).data, source);
-    if (!written) RunOn(*strand_, [&] { engine_->Abort(reservation); });
-    return written;
-  }
-  BlobFacts facts;
-  BlobId blob = kNoBlob;
-  Seal seal;  // Made on the way.
-  Status written;
-  try {
-    RunOn(*strand_, [&] {
-      facts = store.BlobFactsOf(reservation);
-      blob = store.BelowOf(reservation).blob;
-    });
-    if (WhereIs(source) == Place::kDevice) {
-      std::vector<std::byte> by_way_of(source.bytes());
-      written = store.memory(TierId::kDevice)->Write(by_way_of.data(), source);
-      if (written) {
-        const Source there(by_way_of.data(), by_way_of.size());
-        written = store.disk()->Write(blob, facts, &seal, there, nullptr);
-      }
-    } else {
-      written = store.disk()->Write(blob, facts, &seal, source, nullptr);
-    }
-  } catch (const std::bad_alloc&) {
-    written = Error{Code::kNoMemory, "no memory"};
-  }
-  RunOn(*strand_, [&] {
-    if (written) {
-      store.BelowOf(reservation).seal = std::move(seal);
-    } else {
-      engine_->Abort(reservation);
-    }
-  });
-  return written;
-}
-
-bool Core::Erase(std::string_view key) {
-  if (key.empty()) return false;
-  const std::uint64_t hash = engine_->store().index().HashOf(key);
-  bool was_there = false;
-  bool unsettled = false;
-  RunOn(*strand_, [&] {
-    was_there = engine_->Erase(hash, key, clock_->Now());
-    unsettled = engine_->TakeUnsettled();
-  });
-  if (unsettled) SettleWrite();
-  return was_there;
-}
-
-void Core::Clear() {
-  bool unsettled = false;
-  RunOn(*strand_, [&] {
-    engine_->Clear(clock_->Now());
-    unsettled = engine_->TakeUnsettled();
-  });
-  if (unsettled) SettleWrite();
-}
-
-// The new value stands, whatever the disk does; who wants to know more asks for
-// it by Settle, Close, stats or Explain.
-void Core::SettleWrite() {
-  try {
-    (void)Settle(kSettleWithin);
-  } catch (const std::bad_alloc&) {
-    // It was tried; only the words are missing.
-  }
-}
-
-Status Core::Settle(Duration within) {
-  BlobStore* const disk = engine_->store().disk();
-  if (disk == nullptr || !needs_settling()) return {};
-  // What is still being read in goes when it is found.
-  Duration left = within;
-  while (loading_.load(std::memory_order_acquire) && !loads_late_.load(std::memory_order_relaxed)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // real world: a disk is being read
-    left -= std::chrono::milliseconds(1);
-    if (left <= Duration::zero()) loads_late_.store(true, std::memory_order_relaxed);
-  }
-  if (disk->Settle(BoundedWait(within)) && !loading_.load(std::memory_order_acquire)) {
-    said_unsettled_.store(false, std::memory_order_relaxed);
-    return {};
-  }
-  Error error{
-      Code::kUnavailable,
-      fmt::format("disk: it could not be told yet of {} values that were set anew or erased: after "
-                  "a kill an older one may be found ({})",
-                  disk->stats().unsettled, disk->unsettled_why())};
-  if (!said_unsettled_.exchange(true)) LogWarning("{}", error.message);
-  return error;
-}
-
-bool Core::TakeTicket() {
-  if (in_flight_.fetch_add(1, std::memory_order_relaxed) < kOperationsInFlightMax) return true;
-  GiveTicket();
-  return false;
-}
-
 // --- reaping ---
 
 void Core::HandOverForReaping(Slot* slot) noexcept {
@@ -559,6 +302,10 @@ Stats Core::stats() {
     sense->CountInto(&source);
   }
   if (giver_ != nullptr) giver_->CountInto(&stats.ask);
+  {
+    const std::lock_guard lock(give_back_mutex_);
+    stats.give_back = give_back_;
+  }
   stats.device_slabs = device_ != nullptr && !device_->has_addresses();
   // Hits are not counted when they happen: they stand in the lease words.
   const Store& store = engine_->store();
@@ -571,6 +318,31 @@ Stats Core::stats() {
     }
   }
   return stats;
+}
+
+std::vector<Cache::Passage> Core::Journey(std::string_view key, std::size_t most) {
+  std::vector<Cache::Passage> journey;
+  const std::uint64_t hash = engine_->store().index().HashOf(key);
+  RunOn(*strand_, [&] { journey = engine_->move_log().Journey(hash, most); });
+  return journey;
+}
+
+std::vector<Cache::UnderWay> Core::MovesUnderWay(std::size_t most) {
+  std::vector<Cache::UnderWay> moves;
+  RunOn(*strand_, [&] { moves = engine_->UnderWay(most); });
+  return moves;
+}
+
+void Core::GaveBack(Bytes bytes, Duration took) {
+  const auto& bounds = GiveBackStats::kBounds;
+  const double seconds = std::chrono::duration<double>(took).count();
+  const auto at = std::ranges::lower_bound(bounds, seconds) - bounds.begin();
+  const std::lock_guard lock(give_back_mutex_);
+  ++give_back_.within.at(static_cast<std::size_t>(at));
+  ++give_back_.count;
+  give_back_.bytes += bytes;
+  give_back_.total += took;
+  give_back_.last = took;
 }
 
 std::string Core::Explain(std::string_view key) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -153,6 +154,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void Pass(const std::optional<SampleValue>& sample, std::vector<Departure>* left = nullptr);
   Applied Apply(std::optional<double> pressure);
   Reclaimed Reclaim(Bytes bytes, Duration within);
+  Reclaimed ReclaimUntil(Bytes bytes, std::chrono::steady_clock::time_point until);
   // What of it can go now. `more`: some is on its way, call again in a moment.
   Reclaimed ReclaimSome(Bytes bytes, bool* more);
   // Moves time on without a pass.
@@ -171,6 +173,11 @@ class Core : public std::enable_shared_from_this<Core> {
   Stats stats();
   std::string Explain(std::string_view key);
   void ForEach(const std::function<void(const Cache::EntryInfo&)>& visit);
+  bool Visit(std::string_view key, const std::function<void(const Cache::EntryInfo&)>& visit);
+  std::vector<Cache::Passage> Journey(std::string_view key, std::size_t most);
+  std::vector<Cache::UnderWay> MovesUnderWay(std::size_t most);
+  // Memory was given back because somebody asked for it.
+  void GaveBack(Bytes bytes, Duration took);
 
   void Release(Slot* slot) noexcept {
     if (slot->word.Release() == LeaseWord::After::kReap) HandOverForReaping(slot);
@@ -264,6 +271,8 @@ class Core : public std::enable_shared_from_this<Core> {
   std::atomic<std::uint32_t> reap_head_{0};  // Slot number + 1, linked through Slot::next.
   std::shared_ptr<Core> self_;               // After Close, while leases are open. Strand only.
 
+  mutable std::mutex give_back_mutex_;
+  GiveBackStats give_back_;  // Guarded by give_back_mutex_.
   std::mutex start_mutex_;
   std::array<std::unique_ptr<TierSense>, kTiers> senses_;  // Constant; what they watch is not.
   std::atomic<bool> started_{false};

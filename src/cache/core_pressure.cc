@@ -135,10 +135,16 @@ Reclaimed Core::ReclaimSome(Bytes bytes, bool* more) {
 }
 
 Reclaimed Core::Reclaim(Bytes bytes, Duration within) {
+  if (bytes == 0) return {};
+  const auto began = std::chrono::steady_clock::now();  // real world: its caller waits
+  const Reclaimed reclaimed = ReclaimUntil(bytes, began + BoundedWait(within));
+  const auto ended = std::chrono::steady_clock::now();  // real world: as above
+  if (reclaimed.freed > 0) GaveBack(reclaimed.freed, ended - began);
+  return reclaimed;
+}
+
+Reclaimed Core::ReclaimUntil(Bytes bytes, std::chrono::steady_clock::time_point until) {
   Reclaimed reclaimed;
-  if (bytes == 0) return reclaimed;
-  const auto until =
-      std::chrono::steady_clock::now() + BoundedWait(within);  // real world: its caller waits
   for (;;) {
     bool more = false;
     Reclaimed some;

@@ -378,6 +378,32 @@ std::size_t Core::Match(const std::vector<std::string_view>& keys, std::vector<L
   return run;
 }
 
+namespace {
+
+// Of a slot the caller holds by a lease, which is not counted.
+Cache::EntryInfo InfoOf(const Slot& slot, Record& record, TimePoint now) {
+  const std::uint64_t word = slot.word.Load();
+  Cache::EntryInfo info;
+  info.key = slot.key();
+  info.agent = AgentOf(slot, record);
+  info.tokens = record.tokens;
+  info.bytes = slot.size;
+  info.access_count = LeaseWord::AcquiresOf(word);
+  info.idle = now - TimePoint(Duration(slot.last_use.load(std::memory_order_relaxed)));
+  info.leases = LeaseWord::LeasesOf(word) - 1;
+  info.offloaded = std::atomic_ref(record.offloaded).load(std::memory_order_relaxed);
+  const TierMask copies = std::atomic_ref(record.copies).load(std::memory_order_relaxed);
+  for (const TierId tier : kTierIds) {
+    if (!Has(copies, tier)) continue;
+    info.tier = spillway::Name(tier);
+    info.backed = (copies & BelowMask(tier)) != 0;
+    break;
+  }
+  return info;
+}
+
+}  // namespace
+
 void Core::ForEach(const std::function<void(const Cache::EntryInfo&)>& visit) {
   SlotTable& slots = engine_->store().slots();
   const TimePoint now = clock_->Now();
@@ -387,28 +413,20 @@ void Core::ForEach(const std::function<void(const Cache::EntryInfo&)>& visit) {
     const LeaseWord::Got got = slot.word.Pin();
     if (got == LeaseWord::Got::kNoAndReap) HandOverForReaping(&slot);
     if (got != LeaseWord::Got::kYes) continue;
-    const Record& record = slots.record(id);
-    const std::uint64_t word = slot.word.Load();
-    Cache::EntryInfo info;
-    info.key = slot.key();
-    info.agent = AgentOf(slot, record);
-    info.tokens = record.tokens;
-    info.bytes = slot.size;
-    info.access_count = LeaseWord::AcquiresOf(word);
-    info.idle = now - TimePoint(Duration(slot.last_use.load(std::memory_order_relaxed)));
-    info.leases = LeaseWord::LeasesOf(word) - 1;
-    info.offloaded = std::atomic_ref(slots.record(id).offloaded).load(std::memory_order_relaxed);
-    const TierMask copies =
-        std::atomic_ref(slots.record(id).copies).load(std::memory_order_relaxed);
-    for (const TierId tier : kTierIds) {
-      if (!Has(copies, tier)) continue;
-      info.tier = spillway::Name(tier);
-      info.backed = (copies & BelowMask(tier)) != 0;
-      break;
-    }
-    visit(info);
+    visit(InfoOf(slot, slots.record(id), now));
     Release(&slot);
   }
+}
+
+bool Core::Visit(std::string_view key, const std::function<void(const Cache::EntryInfo&)>& visit) {
+  if (key.empty()) return false;
+  Slot* const slot = FindSlot(index_.HashOf(key), key, Index::Use::kPeek);
+  if (slot == nullptr) return false;
+  const bool there = !Expired(slot);
+  SlotTable& slots = engine_->store().slots();
+  if (there) visit(InfoOf(*slot, slots.record(slots.IdOf(slot)), clock_->Now()));
+  Release(slot);
+  return there;
 }
 
 }  // namespace spillway

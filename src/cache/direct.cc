@@ -172,6 +172,10 @@ Direct::Wrote Direct::CommitAs(Reservation* reservation, const SetOptions& optio
   return wrote;
 }
 
+void Direct::Advise(std::string_view key, const SetOptions& said) {
+  core_->Advise(key, Advice(said));
+}
+
 bool Direct::Erase(std::string_view key) {
   if (key.empty()) return false;
   Engine& engine = core_->engine();

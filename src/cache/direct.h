@@ -70,6 +70,9 @@ class Direct {
   // What is in memory, leased; kBelow: it has to be fetched, by Submit.
   Core::Found Find(std::string_view key, Lease* lease) { return core_->Find(key, lease); }
   bool Contains(std::string_view key) { return core_->Contains(key); }
+  // What `said` says of the next use of what is there: its hint, when, its step,
+  // what computing it anew would take. No use by itself.
+  void Advise(std::string_view key, const SetOptions& said);
 
   // True: it was there, and its time was not over.
   bool Erase(std::string_view key);

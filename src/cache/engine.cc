@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <new>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -542,8 +543,8 @@ void Engine::CountInto(Stats* stats) const {
   stats->moves.ahead_late_bytes = counts_.ahead_late;
   stats->moves.ahead_wasted_bytes = counts_.ahead_wasted;
   stats->moves.scrubbed = counts_.scrubbed;
-  stats->moves.bytes_down = counts_.down;
-  stats->moves.bytes_up = counts_.up;
+  stats->moves.bytes_down = std::accumulate(counts_.down.begin(), counts_.down.end(), Bytes{0});
+  stats->moves.bytes_up = std::accumulate(counts_.up.begin(), counts_.up.end(), Bytes{0});
   stats->moves.cancelled = counts_.cancelled;
   stats->moves.under_way = transfers_.size();
   stats->moves.passing_bytes = store_->passing_bytes();
@@ -577,6 +578,9 @@ void Engine::CountTier(const TierState& tier, TierStats* stats) const {
   stats->level_since = tier.level_since;
   stats->level_changes = tier.level_changes;
   stats->failed_moves = tier.failed_moves;
+  stats->copied_down = counts_.down.at(IndexOf(tier.id));
+  stats->copied_up = counts_.up.at(IndexOf(tier.id));
+  log_.CountInto(tier.id, stats);
   if (tier.id == TierId::kDisk) {
     const BlobStoreStats files = store_->disk()->stats();
     stats->files = {files.written,       files.value_written,   files.read,

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -176,6 +177,8 @@ class Engine {
   const std::shared_ptr<StepGraph>& graph() const { return graph_; }
   // Hears what the graph has been told since. Cheap when that is nothing.
   void Follow(TimePoint now);
+  // The same of what is far away, too (StepGraph::VisitChanges).
+  void FollowExactly(TimePoint now);
   // A client's word on an entry's next use. Never throws; without a graph or the
   // policy "score" it is not heard.
   void Advise(std::string_view key, const Advice& advice, TimePoint now);
@@ -214,6 +217,7 @@ class Engine {
   Status WhyBlocked(std::string_view what) const;
   std::vector<std::string> LeavingOrder() const;
   std::string Explain(std::uint64_t hash, std::string_view key, TimePoint now) const;
+  std::vector<Cache::UnderWay> UnderWay(std::size_t most) const;
   void CountInto(Stats* stats) const;
 
   Store& store() { return *store_; }
@@ -224,6 +228,7 @@ class Engine {
   bool single() const { return top_->last(); }
 
  private:
+  friend class Flusher;  // flush.cc
   struct Need;
   class Aside;
   template <typename T>
@@ -246,8 +251,8 @@ class Engine {
     std::uint64_t promoted = 0;
     std::uint64_t prefetched = 0;
     std::uint64_t scrubbed = 0;
-    Bytes down = 0;
-    Bytes up = 0;
+    std::array<Bytes, kTiers> down{};  // By the tier they went to.
+    std::array<Bytes, kTiers> up{};
     std::uint64_t cancelled = 0;
     Bytes ahead = 0;  // Of the step: all that was begun, and what came of it.
     Bytes ahead_useful = 0;
@@ -323,6 +328,7 @@ class Engine {
   void HearUses(TimePoint now);
   void Welcome(std::uint32_t slot, TimePoint now);
   void Farewell(std::uint32_t slot, Reason reason, TimePoint now);
+  void Renewed(EntryId old, const Facts& facts, std::uint32_t slot, TimePoint now);
   void TellScores(std::string_view key, const Advice& advice, TimePoint now);
   void MeasureCopy(const Move& transfer, TimePoint now);
   bool BetterBelow(TierState& tier, const NewEntry& entry, TimePoint now);
@@ -378,6 +384,18 @@ class Engine {
   // For an ask nobody is destroyed.
   std::optional<Landing> RoomBelow(TierState& tier, std::uint32_t slot, Reason reason,
                                    Priority priority, TimePoint now, bool* soon);
+  // engine_trade.cc: in a full host tier a copy makes way for one of more use.
+  bool Trade(TierState& host, std::uint32_t slot, Priority priority, TimePoint now);
+  bool MayTrade(const TierState& host, std::uint32_t other, std::uint32_t slot,
+                std::uint32_t children, bool urgent, TimePoint now) const;
+  std::span<const std::uint32_t> EndToTrade(const TierState& host, std::uint32_t end,
+                                            std::uint32_t slot, bool urgent, TimePoint now,
+                                            std::array<std::uint32_t, 4>* ends) const;
+  void BackEnds(TierState& tier, std::optional<Reason> urgent, TimePoint now);
+  bool KeepsOthers(const TierState& tier, std::uint32_t slot) const;
+  bool IsEnd(const TierState& tier, std::uint32_t slot) const;
+  bool StaysLonger(const TierState& from, std::uint32_t other, std::uint32_t slot, bool urgent,
+                   TimePoint now) const;
   bool MayGo(const TierState& tier, std::uint32_t slot) const;
   // Whether it could, if movers and room allow: not in EMERGENCY, large enough,
   // not broken.
@@ -461,6 +479,7 @@ class Engine {
   Bytes FirmBytes(const TierState& tier) const {
     return single() ? store_->bytes(tier.id) : store_->bytes(tier.id) - store_->clean(tier.id);
   }
+  void NoteArrival(const Move& move, TimePoint now);
   std::string ExplainNow(std::uint64_t hash, std::string_view key, TimePoint now) const;
   std::string ExplainLive(std::uint32_t slot, const std::vector<MoveLog::Trace>& traces,
                           TimePoint now) const;
@@ -565,7 +584,8 @@ class Engine {
   std::unordered_map<std::uint32_t, Ahead> ahead_;
   std::vector<EntryId> soon_;  // Wanted soon, and not up.
   Bytes kept_for_running_ = 0;
-  double up_rate_ = 0;  // Bytes a second, as measured; 0: not yet.
+  double up_rate_ = 0;             // Bytes a second, as measured; 0: not yet.
+  TimePoint ahead_rests_until_{};  // After one that failed.
   std::uint64_t starts_seen_ = 0;
   std::uint64_t mispredictions_seen_ = 0;
 

@@ -53,7 +53,7 @@ void Engine::NoteSoon(const Outlook& outlook, TimePoint now) {
 }
 
 void Engine::PrefetchAhead(TimePoint now) {
-  if (graph_ == nullptr || single() || closed_) return;
+  if (graph_ == nullptr || single() || closed_ || now < ahead_rests_until_) return;
   try {
     TryPrefetchAhead(now);
   } catch (const std::bad_alloc&) {

@@ -135,6 +135,23 @@ std::string Engine::ExplainLive(std::uint32_t slot, const std::vector<MoveLog::T
   return out + Journey(traces, record.generation, 0, now);
 }
 
+void Engine::NoteArrival(const Move& move, TimePoint now) {
+  const std::uint32_t slot = move.id.slot;
+  log_.Came({store_->slots().slot(slot).hash.load(std::memory_order_relaxed), now,
+             store_->slots().record(slot).generation, move.bytes, move.from, move.to});
+}
+
+std::vector<Cache::UnderWay> Engine::UnderWay(std::size_t most) const {
+  std::vector<Cache::UnderWay> all;
+  for (const Move* move : transfers_) {
+    if (all.size() == most) break;
+    if (move->from == move->to) continue;  // It is only verified.
+    all.push_back({std::string(store_->slots().slot(move->id.slot).key()), Name(move->from),
+                   Name(move->to), move->bytes});
+  }
+  return all;
+}
+
 std::vector<std::string> Engine::LeavingOrder() const {
   if (outlooks_.in_force) return ForeseenOrder();
   struct Candidate {

@@ -339,6 +339,7 @@ void Engine::FinishUp(Move& transfer, TimePoint now) {
   } else if (transfer.from == TierId::kHost) {
     ++counts_.promoted;
   }
+  if (!transfer.passing) NoteArrival(transfer, now);
   Reline(slot, before);
   if (store_->on_gpu()) {
     transfer.waiters = waiters;

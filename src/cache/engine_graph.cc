@@ -91,6 +91,12 @@ void Engine::Follow(TimePoint now) {
   }
 }
 
+void Engine::FollowExactly(TimePoint now) {
+  if (graph_ != nullptr) (void)graph_->ChangedSince(graph_->version(), now);  // Settles all of it.
+  heard_at_ = TimePoint();
+  Follow(now);
+}
+
 // Throws bad_alloc, and is as it was or further.
 void Engine::Hear(TimePoint now) {
   outlooks_.now = now;
@@ -188,8 +194,8 @@ void Engine::BindToStep(std::string_view step, std::string_view key, TimePoint n
   const std::size_t slash = step.rfind('/');
   if (slash == std::string_view::npos) return;
   const std::string_view run = step.substr(0, slash);
-  const Result<StepFacts> facts = graph_->Step(run, step.substr(slash + 1), now);
-  if (facts) (void)graph_->Bind(run, facts->agent, key, KeyKind::kHistory, now);
+  const Result<std::string> agent = graph_->AgentOf(run, step.substr(slash + 1));
+  if (agent) (void)graph_->Bind(run, *agent, key, KeyKind::kHistory, now);
 }
 
 // Said to be used again by a client, and its time is over.
@@ -226,7 +232,7 @@ void Engine::Introduce(std::uint32_t slot, TimePoint now) {
     const std::string_view agent = AgentOf(where, store_->slots().record(slot));
     // Full is no matter: then it is not known.
     if (!agent.empty()) (void)graph_->Own(agent, where.key());
-    const KeyFacts facts = graph_->Facts(where.key(), now);
+    const KeyFacts facts = graph_->Glance(where.key(), now);
     if (!facts.known) return;
     Foresee(slot, facts, now);
     // A running step that sets it has used it, whether it is read besides or not.

@@ -17,6 +17,8 @@ namespace {
 // busy; work for quiet times takes no more than it can drop at once.
 constexpr std::size_t kUrgentMax = 64;
 constexpr std::size_t kBackgroundMax = 8;
+// Where what is free lies in pieces: how many times its size may go for one.
+constexpr Bytes kForPieces = 8;
 // After a move into a tier failed it gets nothing for so long.
 constexpr Duration kShunned = std::chrono::milliseconds(250);
 
@@ -141,6 +143,7 @@ Bytes Engine::GiveBack(TierId id, Bytes bytes, TimePoint now, bool* more) {
   });
   const Bytes freed = before - std::min(before, store_->held(id));
   if (freed < bytes) {
+    BackEnds(tier, Reason::kAsk, now);
     *more = SendSomeDown(tier, bytes - freed, why, Priority::kGiveBack, now);
     // After a failure a tier gets nothing for a moment: that passes.
     for (const TierState* below = tier.below; below != nullptr; below = below->below) {
@@ -239,6 +242,13 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Re
     if (landing.error().code != Code::kNoMemory) return std::nullopt;
     need = size;  // The account allows it, what it stands on does not.
   }
+  if (Trade(tier, slot, priority, now) && lacking() == 0) {
+    Result<Landing> landing = store_->Allocate(slot, tier.id);
+    if (landing) return *landing;
+    if (landing.error().code != Code::kNoMemory) return std::nullopt;
+    tier.no_trade_until = now + kShunned;  // What is free lies in pieces.
+    tier.no_urgent_trade_until = now + kShunned;
+  }
   // Only in place of who is ranked lower, and only if that is enough: nobody
   // goes for nothing. An ask destroys nobody at all, and neither does a copy
   // that is made only to be safe.
@@ -247,7 +257,10 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Re
   if (!spared && now >= tier.nobody_leaves_until) {
     Aside aside(this);
     std::vector<EntryId> lower;
-    for (Bytes found = 0; found < need;) {
+    Bytes found = 0;
+    // What is free then may lie in pieces: a few more may go for it.
+    const Bytes most = need + kForPieces * size;
+    while (found < most) {
       aside.MakeRoom();
       const std::optional<EntryId> next = line.Next(at);
       if (!next) break;
@@ -258,16 +271,15 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Re
       lower.push_back(*next);
       found += facts.bytes;
       if (found < need) continue;
-      for (const EntryId id : lower) {
+      for (const EntryId id : std::exchange(lower, {})) {
         if (!DropOrRemove(tier, id.slot, why, now) || lacking() > 0) continue;
         Result<Landing> landing = store_->Allocate(slot, tier.id);
         if (landing) return *landing;
         if (landing.error().code != Code::kNoMemory) return std::nullopt;
       }
-      // What is free lies in pieces. They may come back, and must not go again
-      // for the same at once.
-      tier.nobody_leaves_until = now + kShunned;
     }
+    // They may come back, and must not go again for the same at once.
+    if (found >= need) tier.nobody_leaves_until = now + kShunned;
   }
   *soon = SendSomeDown(tier, std::max(lacking(), size), why, priority, now);
   return std::nullopt;
@@ -364,7 +376,8 @@ void Engine::Finish(std::unique_ptr<Move> transfer, TimePoint now) {
   }
   if (scores_ != nullptr) MeasureCopy(*transfer, now);
   if (transfer->status) {
-    (transfer->to > transfer->from ? counts_.down : counts_.up) += transfer->bytes;
+    auto& counted = transfer->to > transfer->from ? counts_.down : counts_.up;
+    counted.at(IndexOf(transfer->to)) += transfer->bytes;
   } else if (transfer->status.error().code == Code::kCancelled) {
     ++counts_.cancelled;
   }
@@ -389,6 +402,10 @@ void Engine::Finish(std::unique_ptr<Move> transfer, TimePoint now) {
       up_rate_ = std::max(up_rate_ * 0.95, static_cast<double>(transfer->bytes) / took);
     }
     AheadArrived(slot, live && transfer->status.has_value());
+    // What can't be read now is not tried again and again.
+    if (!transfer->status && transfer->status.error().code != Code::kCancelled) {
+      ahead_rests_until_ = now + kShunned;
+    }
   }
   if (dead) store_->Reap(slot);
   if (closed_) return;
@@ -485,6 +502,7 @@ void Engine::WriteBehind(TierState& tier, TimePoint now) {
   // backed is pressure, and those that just came make levels flap.
   const bool calm = level(tier.id) == Level::kRelaxed;
   const std::int64_t bound = (calm ? now - *after : now).time_since_epoch().count();
+  BackEnds(tier, std::nullopt, now);
   Aside aside(this);
   int nowhere = 0;
   while (tier.background < kBackgroundMax && nowhere < 16) {

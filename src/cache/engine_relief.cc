@@ -257,7 +257,12 @@ void Engine::HoldReserve(TierState& tier, TimePoint now) {
   const Bytes reserve = tier.gauge.Raised(tier.reserve);
   const Bytes free = FreeMemory(tier);
   if (free >= reserve) return;
+  const Bytes held = store_->held(tier.id);
   DropBackedChunks(tier, reserve - free, {Action::kDrop, Reason::kReserve, OrderName(tier)}, now);
+  // Backed, and still there: others who are not stand behind it.
+  if (held - store_->held(tier.id) < reserve - free && FirmBytes(tier) < store_->bytes(tier.id)) {
+    BackEnds(tier, Reason::kReserve, now);
+  }
 }
 
 // --- time ---

@@ -45,10 +45,10 @@ bool Engine::FitsInPlace(const NewEntry& entry, bool* early) const {
 bool Engine::Rewrite(const NewEntry& entry, const Source& source, TimePoint now) {
   // Only where what stands on the top tier stands nowhere else, and nobody has to
   // be told of it but the rankings.
-  if (!single() || graph_ != nullptr || scores_ != nullptr || store_->disk() != nullptr ||
-      parked_ != nullptr) {
+  if (!single() || graph_ != nullptr || store_->disk() != nullptr || parked_ != nullptr) {
     return false;
   }
+  if (scores_ != nullptr && !Advice(entry.options).empty()) return false;  // Its word is heard.
   if (entry.place == Place::kDevice || !store_->memory(store_->top())->is_plain_memory())
     return false;
   CheckSampleAge(*top_, now);
@@ -61,6 +61,8 @@ bool Engine::Rewrite(const NewEntry& entry, const Source& source, TimePoint now)
   const EntryId old = store_->IdOf(id);
   const std::uint64_t generation = store_->slots().record(id).generation;
   Line& line = top_->LineOf(store_->slots().record(id));
+  const Facts before = store_->FactsOf(id, top_->id);
+  if (scores_ != nullptr) HearUses(now);
   line.Left(old);  // Rankings know it by its generation.
   const bool renewed =
       store_->Renew(id, leases, early, now, [&](std::byte* block) { GatherToHost(block, source); });
@@ -68,6 +70,7 @@ bool Engine::Rewrite(const NewEntry& entry, const Source& source, TimePoint now)
     LogAs(id, generation, top_->id, {Action::kDestroy, Reason::kReplaced, {}}, now);
     ++sets_;
     NoteMoves(now);
+    if (scores_ != nullptr) Renewed(old, before, id, now);
   }
   line.Enter(store_->IdOf(id));
   if (renewed && top_->firm->policy.rule->RunsAfterSet(level())) {

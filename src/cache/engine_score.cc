@@ -3,6 +3,7 @@
 // order only: without memory for it, or without it, all else is as it was.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <new>
 
 #include <fmt/format.h>
@@ -45,7 +46,9 @@ double LatencyOf(TierId from) { return from == TierId::kDisk ? 1e-3 : 5e-5; }
 
 Engine::SparedParent::SparedParent(Engine* engine, const NewEntry& entry)
     : scores_(engine->scores_.get()) {
-  if (scores_ != nullptr) scores_->Spare(engine->ParentNamed(entry));
+  if (scores_ == nullptr) return;
+  scores_->Expect(entry.hash);
+  scores_->Spare(engine->ParentNamed(entry));
 }
 
 Engine::SparedParent::~SparedParent() {
@@ -63,7 +66,8 @@ void Engine::WentDown(std::uint32_t slot) {
 void Engine::OpenScores() {
   if (settings_.options.policy != "score") return;
   any_view_ = std::make_unique<AnyView>(store_.get());
-  scores_ = std::make_unique<EntryScores>(any_view_.get(), settings_.options.history_entries);
+  scores_ = std::make_unique<EntryScores>(any_view_.get(), settings_.options.history_entries,
+                                          settings_.options.entries_max);
   missed_ = std::make_unique<MissRing>();
 }
 
@@ -101,6 +105,12 @@ void Engine::Welcome(std::uint32_t slot, TimePoint now) {
 void Engine::Farewell(std::uint32_t slot, Reason reason, TimePoint now) {
   const bool for_good = reason == Reason::kErased || reason == Reason::kCleared;
   scores_->Gone(store_->IdOf(slot), store_->FactsOf(slot, store_->top()), for_good, now);
+}
+
+// In place: the old generation has gone, and the new one is there.
+void Engine::Renewed(EntryId old, const Facts& facts, std::uint32_t slot, TimePoint now) {
+  scores_->Gone(old, facts, false, now);
+  Welcome(slot, now);
 }
 
 void Engine::TellScores(std::string_view key, const Advice& advice, TimePoint now) {
@@ -163,7 +173,9 @@ void Engine::CountScores(ScoreStats* stats) const {
   stats->returns = static_cast<std::uint64_t>(scores_->returns());
   stats->remembered = scores_->remembered();
   stats->fallbacks = scores_->guard().fallbacks();
+  stats->ghost_hits = scores_->ghost_hits();
   stats->sent_below = sent_below_;
+  stats->prefill_s = scores_->prefill_s();
 }
 
 // What graph, hints and score know of its next use, and who of them counts.
@@ -179,11 +191,13 @@ std::string Engine::ExplainWorth(std::uint32_t slot, TierId tier, TimePoint now)
       out += "\nThe graph: nobody wants it any more.";
     } else if (outlook->kind == Outlook::Kind::kRunning) {
       out += "\nThe graph: a running step uses it.";
+    } else if (const double eta = EtaOf(*outlook, now); !std::isfinite(eta)) {
+      out += "\nThe graph: no live run is known to come to it.";
     } else {
       out += fmt::format(
           "\n{}: {} steps until its use, in {:.1f} s, likely to {:.2f}, trusted {:.2f}.",
-          outlook->advised ? "A client's word" : "The graph", outlook->steps, EtaOf(*outlook, now),
-          outlook->p, outlook->conf);
+          outlook->advised ? "A client's word" : "The graph", outlook->steps, eta, outlook->p,
+          outlook->conf);
     }
   }
   if (learnt == nullptr && outlook == nullptr) return out;

@@ -88,6 +88,8 @@ AskHandler::Given Giver::Give(Bytes bytes) {
   return given;
 }
 
+void Giver::Gave(Bytes bytes, Duration took) { core_->GaveBack(bytes, took); }
+
 // The samples' word may be a period old, and what was taken since would count
 // as taken by who asks now. The least we held meanwhile makes others' part too
 // large rather than too small: the next sample takes that back.

@@ -37,6 +37,7 @@ class Giver final : private AskHandler {
 
   Holdings Held() override;
   Given Give(Bytes bytes) override;
+  void Gave(Bytes bytes, Duration took) override;
   void Promise(std::uint64_t who, Bytes bytes) override;
   std::optional<Bytes> OthersNow();
 

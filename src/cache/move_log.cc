@@ -1,5 +1,7 @@
 #include "cache/move_log.h"
 
+#include <algorithm>
+#include <functional>
 #include <new>
 
 namespace spillway {
@@ -12,7 +14,10 @@ void MoveLog::Moved(const Event& event, TierId tier, std::uint64_t hash, double 
     ++by_reason_.at(reason);
     bytes_by_reason_.at(reason) += event.bytes;
   }
-  ++by_action_.at(static_cast<std::size_t>(event.action));
+  const auto action = static_cast<std::size_t>(event.action);
+  ++by_action_.at(action);
+  ++tier_by_action_.at(IndexOf(tier)).at(action);
+  tier_bytes_by_action_.at(IndexOf(tier)).at(action) += event.bytes;
 
   const Trace trace{hash,
                     event.at,
@@ -47,6 +52,48 @@ void MoveLog::Moved(const Event& event, TierId tier, std::uint64_t hash, double 
   if (listener_) listener_(event);
 }
 
+void MoveLog::Came(const Arrival& arrival) try {
+  if (arrivals_.empty()) arrivals_.reserve(kArrivals);
+  if (arrivals_.size() < kArrivals) {
+    arrivals_.push_back(arrival);
+  } else {
+    arrivals_[arrived_ % kArrivals] = arrival;
+  }
+  ++arrived_;
+} catch (const std::bad_alloc&) {
+  // Its journey lacks this one.
+}
+
+std::vector<Cache::Passage> MoveLog::Journey(std::uint64_t hash, std::size_t most) const {
+  std::vector<Cache::Passage> all;
+  for (const Trace& trace : Find(hash, most)) {
+    all.push_back({.at = trace.at,
+                   .generation = trace.generation,
+                   .action = trace.action,
+                   .reason = trace.reason,
+                   .level = trace.level,
+                   .pressure = double{trace.pressure},
+                   .from = Name(trace.tier),
+                   .to = {},
+                   .bytes = trace.bytes});
+  }
+  std::size_t came = 0;
+  for (std::size_t back = 1; back <= arrivals_.size() && came < most; ++back) {
+    const Arrival& arrival = arrivals_[(arrived_ - back) % kArrivals];
+    if (arrival.hash != hash) continue;
+    ++came;
+    all.push_back({.at = arrival.at,
+                   .generation = arrival.generation,
+                   .came = true,
+                   .from = Name(arrival.from),
+                   .to = Name(arrival.to),
+                   .bytes = arrival.bytes});
+  }
+  std::ranges::stable_sort(all, std::greater<>(), &Cache::Passage::at);
+  if (all.size() > most) all.resize(most);
+  return all;
+}
+
 std::vector<MoveLog::Trace> MoveLog::Find(std::uint64_t hash, std::size_t most) const {
   std::vector<Trace> found;
   for (std::size_t back = 1; back <= traces_.size() && found.size() < most; ++back) {
@@ -60,6 +107,11 @@ void MoveLog::CountInto(Stats* stats) const {
   stats->left_by_reason = by_reason_;
   stats->left_bytes_by_reason = bytes_by_reason_;
   stats->left_by_action = by_action_;
+}
+
+void MoveLog::CountInto(TierId tier, TierStats* stats) const {
+  stats->left_by_action = tier_by_action_.at(IndexOf(tier));
+  stats->left_bytes_by_action = tier_bytes_by_action_.at(IndexOf(tier));
 }
 
 }  // namespace spillway

@@ -1,5 +1,6 @@
 #include "cache/stats_json.h"
 
+#include <chrono>
 #include <cstddef>
 
 #include <nlohmann/json.hpp>
@@ -20,6 +21,13 @@ std::string StatsJson(const Stats& from) {
     actions[std::string(Name(static_cast<Action>(i)))] = from.left_by_action.at(i);
   }
   const auto tier_json = [](const TierStats& tier) {
+    Json done = Json::object();
+    Json done_bytes = Json::object();
+    for (std::size_t i = 0; i < tier.left_by_action.size(); ++i) {
+      const std::string name(Name(static_cast<Action>(i)));
+      done[name] = tier.left_by_action.at(i);
+      done_bytes[name] = tier.left_bytes_by_action.at(i);
+    }
     return Json{{"name", tier.name},
                 {"capacity", tier.capacity},
                 {"entries", tier.entries},
@@ -36,7 +44,11 @@ std::string StatsJson(const Stats& from) {
                 {"pressure", tier.pressure ? Json(*tier.pressure) : Json()},
                 {"level", std::string(Name(tier.level))},
                 {"level_changes", tier.level_changes},
-                {"failed_moves", tier.failed_moves}};
+                {"failed_moves", tier.failed_moves},
+                {"copied_down", tier.copied_down},
+                {"copied_up", tier.copied_up},
+                {"left_by_action", done},
+                {"left_bytes_by_action", done_bytes}};
   };
   Json all = {{"entries", from.entries},
               {"tokens", from.tokens},
@@ -56,6 +68,7 @@ std::string StatsJson(const Stats& from) {
               {"left_bytes_by_reason", left_bytes},
               {"left_by_action", actions},
               {"device", tier_json(from.device)}};
+  all["device"]["others_rose_unix_us"] = from.source.others_rose_unix_us;
   if (!from.host.name.empty()) all["host"] = tier_json(from.host);
   if (!from.disk.name.empty()) {
     all["disk"] = tier_json(from.disk);
@@ -84,12 +97,17 @@ std::string StatsJson(const Stats& from) {
                   {"freed", from.ask.freed},
                   {"errors", from.ask.errors}};
   }
+  const GiveBackStats& given = from.give_back;
+  all["give_back"] = {{"count", given.count},
+                      {"bytes", given.bytes},
+                      {"seconds", std::chrono::duration<double>(given.total).count()},
+                      {"last_s", std::chrono::duration<double>(given.last).count()},
+                      {"within", given.within}};
+  all["prefill_s"] = from.score.prefill_s;
   if (from.score.in_use) {
-    all["score"] = {{"leads", from.score.leads},
-                    {"returns", from.score.returns},
-                    {"remembered", from.score.remembered},
-                    {"fallbacks", from.score.fallbacks},
-                    {"sent_below", from.score.sent_below}};
+    all["score"] = {{"leads", from.score.leads},           {"returns", from.score.returns},
+                    {"remembered", from.score.remembered}, {"fallbacks", from.score.fallbacks},
+                    {"ghost_hits", from.score.ghost_hits}, {"sent_below", from.score.sent_below}};
   }
   const MoveStats& moves = from.moves;
   if (!from.host.name.empty() || !from.disk.name.empty()) {

@@ -1,6 +1,7 @@
 #include "cache/tier_sense.h"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 
 #include "cache/core.h"
@@ -53,6 +54,7 @@ Result<Reading> TierSense::Read() {
 Poller::Client::Next TierSense::OnReading(const Result<Reading>& reading) {
   if (reading) {
     const std::lock_guard lock(reading_mutex_);
+    NoteOthers(*reading);
     reading_ = *reading;
     read_at_ = core_->clock().Now();
   }
@@ -64,6 +66,31 @@ Poller::Client::Next TierSense::OnReading(const Result<Reading>& reading) {
   const Next next = Continue();
   // Relief has mostly nothing to do: not worth another turn to find out.
   return next == Next::kMore ? Continue() : next;
+}
+
+// Who takes much takes it in steps: what follows within a second belongs to it.
+void TierSense::NoteOthers(const Reading& reading) {
+  constexpr Duration kApart = std::chrono::seconds(1);
+  if (tier_ == TierId::kDisk) return;
+  const Bytes ours = reading.held.value_or(core_->engine().store().held(tier_));
+  const Bytes others = reading.total - std::min(reading.total, reading.free + ours);
+  if (!reading_) others_before_ = others;
+  others_before_ = std::min(others_before_, others);
+  const bool more = others >= others_before_ + reading.total / 64;
+  // Memory on its way between us and the card may be taken for others' by one
+  // reading, not by two.
+  if (!more) rise_unix_us_ = 0;
+  if (more && rise_unix_us_ == 0) {
+    const auto unix = std::chrono::system_clock::now();  // real world: others' clocks say it so
+    rise_unix_us_ =
+        std::chrono::duration_cast<std::chrono::microseconds>(unix.time_since_epoch()).count();
+  } else if (more) {
+    const TimePoint now = core_->clock().Now();
+    if (rose_unix_us_ == 0 || now - rose_at_ > kApart) rose_unix_us_ = rise_unix_us_;
+    rose_at_ = now;
+    others_before_ = others;
+    rise_unix_us_ = 0;
+  }
 }
 
 Poller::Client::Next TierSense::Continue() {
@@ -81,6 +108,7 @@ void TierSense::CountInto(SourceStats* stats) {
   {
     const std::lock_guard lock(reading_mutex_);
     stats->reading = reading_;
+    stats->others_rose_unix_us = rose_unix_us_;
     if (reading_) stats->age = core_->clock().Now() - read_at_;
   }
   const std::lock_guard lock(watch_mutex_);

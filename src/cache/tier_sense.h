@@ -46,10 +46,17 @@ class TierSense final : private Poller::Client {
   std::unique_ptr<Poller::Watch> watch_;  // Guarded by watch_mutex_.
   std::unique_ptr<Steps> pass_;           // The poller's.
 
+  void NoteOthers(const Reading& reading);
+
   // The last good reading, and when it was.
   std::mutex reading_mutex_;
   std::optional<Reading> reading_;  // Guarded by reading_mutex_.
   TimePoint read_at_;               // Guarded by reading_mutex_.
+  // When others were last seen to take more, and when that began. As above.
+  Bytes others_before_ = 0;        // The least since then.
+  std::int64_t rise_unix_us_ = 0;  // Of a reading that the next one must confirm; 0: none.
+  TimePoint rose_at_;
+  std::int64_t rose_unix_us_ = 0;  // 0: never.
 };
 
 }  // namespace spillway

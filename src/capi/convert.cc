@@ -27,6 +27,11 @@ Duration FromMs(std::int64_t ms) {
   return ms > kMost ? Duration::max() : ms < -kMost ? Duration::min() : Duration(milliseconds(ms));
 }
 
+Duration FromUs(std::int64_t us) {
+  constexpr std::int64_t kMost = Ms(Duration::max()) * 1000;
+  return us > kMost ? Duration::max() : Duration(std::chrono::microseconds(std::max(us, -kMost)));
+}
+
 std::int64_t MsOrNone(const std::optional<Duration>& duration) {
   return duration ? Ms(*duration) : SPILLWAY_NONE;
 }
@@ -68,9 +73,9 @@ Result<DeviceOrder> ToDeviceOrder(const spillway_order& order) {
 
 Status ToPut(const spillway_operation& from, const DeviceOrder& order, Operation* to) {
   to->kind = Operation::Kind::kSet;
-  Result<SetOptions> set =
-      ToSetOptions({sizeof(spillway_put_options), from.tokens, from.agent, from.parent, from.meta,
-                    from.ttl_ms, from.hint, from.no_idle_ttl, from.eta_ms});
+  Result<SetOptions> set = ToSetOptions(
+      {sizeof(spillway_put_options), from.tokens, from.agent, from.parent, from.meta, from.ttl_ms,
+       from.hint, from.no_idle_ttl, from.eta_ms, from.step, from.recompute_us});
   if (!set) return set.error();
   to->set = *set;
   std::vector<Fragment> fragments;
@@ -82,7 +87,7 @@ Status ToPut(const spillway_operation& from, const DeviceOrder& order, Operation
 Status ToGet(const spillway_operation& from, const DeviceOrder& order, Operation* to) {
   to->kind = Operation::Kind::kGet;
   Result<GetOptions> get = ToGetOptions(
-      {sizeof(spillway_get_options), from.where, from.hint, from.wait_ms, from.eta_ms});
+      {sizeof(spillway_get_options), from.where, from.hint, from.wait_ms, from.eta_ms, from.step});
   if (!get) return get.error();
   to->get = std::move(*get);
   std::vector<MutableFragment> fragments;
@@ -224,7 +229,7 @@ Result<SetOptions> ToSetOptions(const spillway_put_options& from) {
   to.tokens = from.tokens;
   for (const auto& [bytes, name, view] :
        {std::tuple{from.agent, "agent", &to.agent}, std::tuple{from.parent, "parent", &to.parent},
-        std::tuple{from.meta, "meta", &to.meta}}) {
+        std::tuple{from.meta, "meta", &to.meta}, std::tuple{from.step, "step", &to.step}}) {
     if (Status ok = CheckBytes(bytes, name); !ok) return ok.error();
     *view = View(bytes);
   }
@@ -234,6 +239,7 @@ Result<SetOptions> ToSetOptions(const spillway_put_options& from) {
   if (!hint) return hint.error();
   to.hint = *hint;
   to.eta = EtaOf(from.eta_ms);
+  if (from.recompute_us != 0) to.recompute = FromUs(from.recompute_us);
   return to;
 }
 
@@ -246,6 +252,8 @@ Result<GetOptions> ToGetOptions(const spillway_get_options& from) {
   if (!hint) return hint.error();
   to.hint = *hint;
   to.eta = EtaOf(from.eta_ms);
+  if (Status ok = CheckBytes(from.step, "step"); !ok) return ok.error();
+  to.step = View(from.step);
   if (from.wait_ms == SPILLWAY_NONE) {
     to.wait = Duration::zero();
   } else if (from.wait_ms < 0) {
@@ -274,7 +282,9 @@ Status ToOperation(const spillway_operation& from, Operation* to) {
       const Result<Hint> hint = ToHint(from.hint);
       if (hint) to->set.hint = *hint;
       to->set.eta = EtaOf(from.eta_ms);
-      return hint ? Status() : hint.error();
+      to->set.step = View(from.step);
+      if (!hint) return hint.error();
+      return CheckBytes(from.step, "step");
     }
     default:
       return Bad(fmt::format("kind is {}: it must be a spillway_kind", from.kind));

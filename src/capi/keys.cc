@@ -34,19 +34,19 @@ Status CheckTouch(const spillway_touch_options& read) {
        {std::pair{read.agent, "agent"}, std::pair{read.run, "run"}, std::pair{read.step, "step"}}) {
     if (Status ok = CheckBytes(bytes, name); !ok) return ok;
   }
-  if ((read.run.bytes == 0) != (read.step.bytes == 0)) {
-    return Bad("run and step: a step is one of a run, so both are needed or neither");
+  if (read.run.bytes > 0 && read.step.bytes == 0) {
+    return Bad("run without step: which step of the run has started?");
   }
   return {};
 }
 
 Status TellGraph(Cache* cache, std::string_view key, const spillway_touch_options& read) {
-  if (read.agent.bytes == 0 && read.step.bytes == 0) return {};
+  if (read.agent.bytes == 0 && read.run.bytes == 0) return {};
   const std::shared_ptr<StepGraph> graph = cache->step_graph();
   if (read.agent.bytes > 0) {
     if (Status ok = graph->Own(View(read.agent), key); !ok) return ok;
   }
-  if (read.step.bytes == 0) return {};
+  if (read.run.bytes == 0) return {};
   return graph->Start(View(read.run), View(read.step), cache->now());
 }
 
@@ -177,7 +177,8 @@ spillway_code spillway_cache_touch_with(spillway_cache* cache, spillway_bytes ke
     const Result<Hint> hint = ToHint(read.hint);
     if (!hint) return hint.error();
     if (Status ok = TellGraph(cache->cache.get(), View(key), read); !ok) return ok;
-    const bool touched = cache->cache->Touch(View(key), *hint, EtaOf(read.eta_ms));
+    const std::string_view waits_for = read.run.bytes == 0 ? View(read.step) : std::string_view();
+    const bool touched = cache->cache->Touch(View(key), *hint, EtaOf(read.eta_ms), waits_for);
     if (was_there != nullptr) *was_there = touched ? 1 : 0;
     return {};
   });
@@ -272,6 +273,12 @@ spillway_code spillway_cache_match(spillway_cache* cache, const spillway_bytes* 
 spillway_code spillway_cache_get_chain(spillway_cache* cache, const spillway_bytes* keys,
                                        std::size_t count, spillway_lease* leases,
                                        std::size_t* run) {
+  return spillway_cache_get_chain_with(cache, keys, count, nullptr, leases, run);
+}
+
+spillway_code spillway_cache_get_chain_with(spillway_cache* cache, const spillway_bytes* keys,
+                                            std::size_t count, const spillway_get_options* options,
+                                            spillway_lease* leases, std::size_t* run) {
   return Guarded([&]() -> Status {
     if (Status ok = CheckHandle(cache); !ok) return ok;
     if (run == nullptr) return Bad("run is NULL");
@@ -280,7 +287,13 @@ spillway_code spillway_cache_get_chain(spillway_cache* cache, const spillway_byt
     std::fill_n(leases, count, spillway_lease{});
     const Result<std::vector<std::string_view>> views = KeysOf(keys, count);
     if (!views) return views.error();
-    std::vector<Lease> chain = cache->cache->GetChain(*views);
+    spillway_get_options read{};
+    if (options != nullptr) {
+      if (Status ok = ReadSized(options, "options", &read); !ok) return ok;
+    }
+    const Result<GetOptions> said = ToGetOptions(read);
+    if (!said) return said.error();
+    std::vector<Lease> chain = cache->cache->GetChain(*views, *said);
     const std::size_t length = chain.size();
     HandOutAll(std::move(chain), leases);
     *run = length;

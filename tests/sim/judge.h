@@ -81,7 +81,9 @@ class Judge {
  private:
   enum class Doing : std::uint8_t { kNothing, kAdmit, kCommit, kErase, kClear, kLook, kRelief };
   // kForeseen: by a graph that knows none of them, so by last use.
-  enum class By : std::uint8_t { kLastUse, kWeight, kHybrid, kForeseen };
+  // By the learnt score, alone or under a graph: it may be anybody who may leave.
+  enum class By : std::uint8_t { kLastUse, kWeight, kHybrid, kForeseen, kScore, kForeseenByScore };
+  static bool Ranks(By by) { return by != By::kScore && by != By::kForeseenByScore; }
   // What a set lacks.
   struct Lack {
     Bytes bytes = 0;

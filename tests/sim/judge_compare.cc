@@ -54,8 +54,18 @@ void Judge::CheckLeavingOrder(const std::vector<std::string>& order, TimePoint n
   }
   for (const std::string& key : order) {
     if (leaves.empty()) return Fail(kWhoLeaves, "the leaving order names too many");
-    const auto first = std::ranges::min_element(
-        leaves, [&](EntryNo a, EntryNo b) { return Before(by, model_.at(a), model_.at(b)); });
+    const auto first =
+        Ranks(by) ? std::ranges::min_element(leaves,
+                                             [&](EntryNo a, EntryNo b) {
+                                               return Before(by, model_.at(a), model_.at(b));
+                                             })
+                  : std::ranges::find(leaves, key, [&](EntryNo leaf) -> const std::string& {
+                      return model_.key(model_.at(leaf).key);
+                    });
+    if (first == leaves.end()) {
+      return Fail(kWhoLeaves, fmt::format("the leaving order has '{}', which may not leave yet",
+                                          Printable(key)));
+    }
     const Entry& e = model_.at(*first);
     if (model_.key(e.key) != key) {
       return Fail(kWhoLeaves, fmt::format("the leaving order has '{}' where {} should be",

@@ -17,7 +17,7 @@ void Judge::CheckFirst(By by, EntryNo entry, May&& may) {
   if (!may(leaving)) {
     return Fail(kWhoLeaves, Describe(entry) + " left, but is not one of those who may");
   }
-  if (!LookClosely()) return;
+  if (!Ranks(by) || !LookClosely()) return;
   for (const EntryNo other : model_.live()) {
     const Entry& o = model_.at(other);
     if (other == entry || o.leases > 0 || o.children > 0 || !may(o)) continue;

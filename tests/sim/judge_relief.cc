@@ -58,7 +58,7 @@ std::optional<Judge::Ask> Judge::AskedFor() const {
           .by = InForce(level), .reason = by_order, .target = options.thresholds.pressure - band};
     case Level::kEmergency:
       return Ask{.idle_over = options.idle_critical,
-                 .by = attached_ ? By::kForeseen : By::kLastUse};
+                 .by = attached_ ? InForce(level) : By::kLastUse};
   }
   return std::nullopt;
 }

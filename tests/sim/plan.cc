@@ -230,6 +230,11 @@ Plan Plan::Draw(std::uint64_t seed) {
     weight = static_cast<std::uint32_t>(rng.LogBetween(4, 400));
     plan.weights_sum += weight;
   }
+  // And so are those by another policy.
+  if (plan.options.policy != "seed" && rng.Percent(15)) {
+    plan.options.policy = "score";
+    plan.options.history_entries = rng.OneOf<std::uint64_t>({0, 4, 1000});
+  }
   return plan;
 }
 

@@ -12,6 +12,8 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ask/server.h"
 #include "ask/unix_socket.h"
@@ -37,6 +39,10 @@ class ScriptedGiver final : public AskHandler {
     given.why_not_more = slow_ ? "time ran out" : "the rest is leased";
     return given;
   }
+  void Gave(Bytes freed, Duration took) override {
+    const std::lock_guard lock(mutex_);
+    gave_.emplace_back(freed, took);
+  }
   void Promise(std::uint64_t who, Bytes bytes) override {
     const std::lock_guard lock(mutex_);
     if (bytes == 0) {
@@ -53,6 +59,11 @@ class ScriptedGiver final : public AskHandler {
     return all;
   }
   Bytes held() { return Held().held; }
+  // Each ask that had some: what, and how long it took.
+  std::vector<std::pair<Bytes, Duration>> gave() {
+    const std::lock_guard lock(mutex_);
+    return gave_;
+  }
   int steps() {
     const std::lock_guard lock(mutex_);
     return steps_;
@@ -65,6 +76,7 @@ class ScriptedGiver final : public AskHandler {
   Bytes held_;  // Guarded by mutex_, as all below but what is set before use.
   Bytes at_once_;
   std::map<std::uint64_t, Bytes> promises_;
+  std::vector<std::pair<Bytes, Duration>> gave_;
   int steps_ = 0;
   Bytes most_a_step_ = ~Bytes{0};
   bool slow_ = false;

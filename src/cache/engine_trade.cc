@@ -1,0 +1,172 @@
+// Trading places in the host tier: where it is full, a copy of what stays on
+// the device for long makes way for a copy of what leaves the device sooner.
+// Nobody is destroyed; which bytes can be given back at once is what changes.
+//
+// Without this the first to be copied down would keep their places for good:
+// once they are used again it is others who are idle, and have no copy; and one
+// new, unbacked entry at the end of a chain keeps all of the chain on the card.
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "cache/engine.h"
+
+namespace spillway {
+
+namespace {
+// Slots looked at for one trade: the more the dearer the copy is, and where
+// somebody would be destroyed without it.
+std::uint32_t LooksFor(Bytes bytes, bool urgent) {
+  if (urgent) return 4096;
+  return static_cast<std::uint32_t>(std::clamp<Bytes>(bytes / (8 * kKiB), 64, 1024));
+}
+// Slots looked at for ends of chains, at a time.
+constexpr std::uint32_t kEndsLooks = 256;
+constexpr std::uint32_t kEndsLooksUrgent = 8192;
+// After a look in vain.
+constexpr Duration kRest = std::chrono::milliseconds(50);
+constexpr Duration kShortRest = std::chrono::milliseconds(2);
+}  // namespace
+
+// Whether `other`, who is in both tiers, leaves the upper one later than `slot`
+// does. For a copy that is only made to be safe by so much that the trade will
+// not be undone the next moment.
+bool Engine::StaysLonger(const TierState& from, std::uint32_t other, std::uint32_t slot,
+                         bool urgent, TimePoint now) const {
+  const Facts theirs = store_->FactsOf(other, from.id);
+  const Facts own = store_->FactsOf(slot, from.id);
+  // Children leave before parents.
+  const bool parent = store_->slots().record(other).children[IndexOf(from.id)] > 0 &&
+                      store_->slots().record(slot).children[IndexOf(from.id)] == 0;
+  if (urgent && parent) return true;  // It can't leave now, and may go down later.
+  if (outlooks_.in_force || RanksByScore()) {
+    const Level at = level(from.id);
+    const EntryId own_id = store_->IdOf(slot);
+    const EntryId other_id = store_->IdOf(other);
+    if (from.firm->Before(at, own_id, own, other_id, theirs)) return true;
+    return parent && !from.firm->Before(at, other_id, theirs, own_id, own);
+  }
+  if (urgent && theirs.last_use >= own.last_use) return true;
+  const Duration margin = settings_.options.write_behind_after.value_or(Duration::zero());
+  const Duration own_idle = now - own.last_use;
+  const Duration their_idle = now - theirs.last_use;
+  if (parent && their_idle <= 2 * own_idle + margin) return true;
+  return their_idle < own_idle / 2 && own_idle - their_idle > margin;
+}
+
+// Whether the host's copy of `other` may make way for one of `slot`, once
+// `children` of those that continue it there have.
+bool Engine::MayTrade(const TierState& host, std::uint32_t other, std::uint32_t slot,
+                      std::uint32_t children, bool urgent, TimePoint now) const {
+  const TierState& from = *Above(host);
+  const TierMask both = static_cast<TierMask>(MaskOf(host.id) | MaskOf(from.id));
+  const Record& record = store_->slots().record(other);
+  if (other == slot || (record.copies & both) != both) return false;
+  if (record.children[IndexOf(host.id)] > children) return false;  // They go first.
+  const std::uint64_t word = store_->slots().slot(other).word.Load();
+  if (LeaseWord::StateOf(word) != SlotState::kVisible || !MayGo(host, other)) return false;
+  return StaysLonger(from, other, slot, urgent, now);
+}
+
+// The end of a chain, and who comes before it, until one is as large as `slot`.
+// Empty: they do not come to that, or not all of them may go.
+std::span<const std::uint32_t> Engine::EndToTrade(const TierState& host, std::uint32_t end,
+                                                  std::uint32_t slot, bool urgent, TimePoint now,
+                                                  std::array<std::uint32_t, 4>* ends) const {
+  const Bytes size = store_->slots().slot(slot).size;
+  std::uint32_t at = end;
+  for (std::size_t count = 0; count < ends->size(); ++count) {
+    if (at == kNoSlot || !MayTrade(host, at, slot, count == 0 ? 0 : 1, urgent, now)) return {};
+    (*ends)[count] = at;
+    if (store_->slots().slot(at).size >= size) return std::span(*ends).first(count + 1);
+    at = store_->ParentOf(at);
+  }
+  return {};
+}
+
+// True: a copy at least as large has left the host tier for `slot`.
+bool Engine::Trade(TierState& host, std::uint32_t slot, Priority priority, TimePoint now) {
+  TierState* const from = Above(host);
+  const bool urgent = !IsBackground(priority);
+  TimePoint& not_until = urgent ? host.no_urgent_trade_until : host.no_trade_until;
+  if (host.id != TierId::kHost || from == nullptr || now < not_until) return false;
+  // Where memory is wanted now its children go first.
+  if (urgent && store_->slots().record(slot).children[IndexOf(from->id)] > 0) return false;
+  const std::uint32_t all = store_->slots().high_water();
+  const Bytes size = store_->slots().slot(slot).size;
+  const std::uint32_t parent = store_->ParentOf(slot);
+  const Why why{Action::kDrop, Reason::kRoom, OrderName(host)};
+  std::array<std::uint32_t, 4> ends{};
+  bool parent_would = false;
+  for (std::uint32_t looks = std::min(all, LooksFor(size, urgent)); looks > 0; --looks) {
+    const std::uint32_t at = host.trade_hand >= all ? 0 : host.trade_hand;
+    host.trade_hand = at + 1;
+    if (store_->slots().record(at).children[IndexOf(host.id)] > 0) continue;
+    const std::span<const std::uint32_t> going = EndToTrade(host, at, slot, urgent, now, &ends);
+    if (going.empty()) continue;
+    if (going.back() == parent) {
+      parent_would = going.size() == 1;  // It would be the next to want it back.
+      continue;
+    }
+    // Who comes before them is the next to make way.
+    if (const std::uint32_t next = store_->ParentOf(going.back()); next != kNoSlot) {
+      host.trade_hand = next;
+    }
+    bool gone = true;
+    for (const std::uint32_t one : going) gone = gone && Drop(host, one, why, now);
+    if (gone) return true;
+  }
+  if (parent_would && Drop(host, parent, why, now)) return true;
+  not_until = now + (urgent ? kShortRest : kRest);
+  return false;
+}
+
+// Whether somebody is backed, not far before it in its chain.
+bool Engine::KeepsOthers(const TierState& tier, std::uint32_t slot) const {
+  constexpr int kFar = 16;
+  std::uint32_t at = store_->ParentOf(slot);
+  for (int steps = 0; at != kNoSlot && steps < kFar; ++steps) {
+    const Record& record = store_->slots().record(at);
+    if (record.backed_in(tier.id)) return Has(record.copies, tier.id);
+    at = store_->ParentOf(at);
+  }
+  return false;
+}
+
+// Unbacked ends of chains that are backed otherwise: without a copy each keeps
+// its chain on the card. `urgent`: for whom memory is wanted now. Otherwise only
+// where the host tier is full: with room there, and on disk always, chains go
+// down root first.
+void Engine::BackEnds(TierState& tier, std::optional<Reason> urgent, TimePoint now) {
+  if (tier.last() || tier.below->id != TierId::kHost) return;
+  if (!urgent && now < tier.no_ends_until) return;
+  const std::uint32_t all = store_->slots().high_water();
+  const std::optional<Duration>& after = settings_.options.write_behind_after;
+  const TimePoint used_before = urgent || !after ? now : now - *after;
+  const Why why{urgent ? Action::kDemote : Action::kBack, urgent.value_or(Reason::kIdle),
+                OrderName(tier)};
+  const Priority priority = urgent ? Priority::kGiveBack : Priority::kWriteBehind;
+  std::uint32_t looks = std::min(all, urgent ? kEndsLooksUrgent : kEndsLooks);
+  for (; looks > 0; --looks) {
+    const std::uint32_t at = tier.ends_hand >= all ? 0 : tier.ends_hand;
+    tier.ends_hand = at + 1;
+    if (!IsEnd(tier, at) || store_->FactsOf(at, tier.id).last_use > used_before) continue;
+    if (!KeepsOthers(tier, at)) continue;
+    if (!urgent && Lacking(*tier.below, store_->slots().slot(at).size) == 0) continue;
+    if (SendDown(tier, at, why, priority, urgent == Reason::kReserve, now) == Going::kFull) break;
+  }
+  tier.no_ends_until = now + kRest;
+}
+
+bool Engine::IsEnd(const TierState& tier, std::uint32_t slot) const {
+  const Record& record = store_->slots().record(slot);
+  if (!Has(record.copies, tier.id) || record.backed_in(tier.id)) return false;
+  if (LeaseWord::StateOf(store_->slots().slot(slot).word.Load()) != SlotState::kVisible) {
+    return false;
+  }
+  if (record.below != nullptr && record.below->transfer != nullptr) return false;
+  const std::uint32_t below = record.children[IndexOf(tier.below->id)];
+  return record.parent_declared() && record.children[IndexOf(tier.id)] <= below;
+}
+
+}  // namespace spillway
