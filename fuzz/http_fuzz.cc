@@ -15,6 +15,7 @@
 #include "http/api.h"
 #include "http/guard.h"
 #include "http/http_server.h"
+#include "http/stream.h"
 
 using namespace spillway;
 namespace beast = boost::beast;
@@ -97,9 +98,8 @@ void Ask(const http::Request& request) {
     world.Fill();  // It may have been a drop.
   }
   if (answer.live) {
-    Require(answer.every > Duration::zero());
-    std::uint64_t after = answer.after;
-    Require(!world.open->Step(&after).empty());
+    Require(answer.live->every > Duration::zero());
+    Require(!world.open->Step(answer.live.get()).empty());
   }
 }
 
@@ -130,6 +130,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                         .origin = origin,
                         .authorization = View(message[beast::http::field::authorization]),
                         .content_type = View(message[beast::http::field::content_type]),
+                        .accept_encoding = View(message[beast::http::field::accept_encoding]),
+                        .if_none_match = View(message[beast::http::field::if_none_match]),
                         .body = message.body()};
   Ask(request);
   // The same from a good neighbour: what a wrong host hides is reached, too.

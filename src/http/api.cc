@@ -1,16 +1,14 @@
 #include "http/api.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <iterator>
 #include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/parse.h"
 #include "base/printable.h"
+#include "http/answers.h"
 #include "http/api_json.h"
 #include "http/guard.h"
 #include "http/metrics.h"
@@ -20,53 +18,36 @@ namespace spillway::http {
 
 namespace {
 
-constexpr std::size_t kRowsMax = 1000;
-constexpr std::size_t kEventsMax = 1000;
-constexpr std::size_t kEventsInStep = 200;
-constexpr std::size_t kKeysMax = 1000;
-constexpr Duration kWithinMax = std::chrono::seconds(10);
-
-Answer Wrong(int status, std::string_view why) {
-  return {.status = status, .body = Text(Json{{"error", std::string(why)}})};
+std::int64_t UnixMs() {
+  const auto now = std::chrono::system_clock::now();  // real world: for people to read
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count();
 }
 
-Answer Good(const Json& json) { return {.body = Text(json)}; }
-
-// A number of the query within bounds, or the error.
-Result<std::uint64_t> Number(const Target& target, const std::string& name, std::uint64_t otherwise,
-                             std::uint64_t most) {
-  const std::string_view text = target.Get(name);
-  if (text.empty()) return otherwise;
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value > most) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("{}: '{}' is not a number from 0 to {}", name, Printable(text), most)};
-  }
-  return value;
+std::int64_t MsOf(TimePoint at) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(at.time_since_epoch()).count();
 }
 
-// The body as an object, for those who send one as such: a page of others can't.
-Result<Json> BodyOf(const Request& request) {
-  if (!request.content_type.starts_with("application/json")) {
-    return Error{Code::kInvalidArgument, "the body must be sent as application/json"};
-  }
-  Json json = Json::parse(request.body, nullptr, false);
-  if (!json.is_object()) return Error{Code::kInvalidArgument, "the body must be a JSON object"};
-  return json;
-}
-
-template <typename Parse>
-auto SizeOf(const Json& json, const char* name, Parse parse)
-    -> std::optional<decltype(parse(std::string_view()))> {
-  const auto at = json.find(name);
-  if (at == json.end()) return std::nullopt;
-  return parse(at->is_string() ? at->get<std::string>() : at->dump());
-}
+// For browsers, where the dashboard is not in the program.
+constexpr std::string_view kBarePage =
+    "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Spillway</title>"
+    "<h1>Spillway " SPILLWAY_VERSION
+    "</h1><p>The daemon runs. Its dashboard is not in this program.</p><p><a href=\"/api/v1\">"
+    "/api/v1</a> lists what can be asked; <a href=\"/metrics\">/metrics</a> is for "
+    "Prometheus.</p></html>\n";
 
 }  // namespace
 
-Api::Api(Settings settings) : settings_(std::move(settings)) {}
+Api::Api(Settings settings)
+    : settings_(std::move(settings)),
+      unix_offset_ms_(UnixMs() - MsOf(settings_.cache->now())),
+      opened_unix_ms_(UnixMs()) {}
+
+std::int64_t Api::ToUnixMs(TimePoint at) const { return MsOf(at) + unix_offset_ms_; }
+
+// A level that never changed is there since the beginning, which is about when this was made.
+std::int64_t Api::SinceUnixMs(const TierStats& tier) const {
+  return std::max(ToUnixMs(tier.level_since), opened_unix_ms_);
+}
 
 std::vector<Api::Route> Api::Routes() {
   return {
@@ -76,18 +57,26 @@ std::vector<Api::Route> Api::Routes() {
       {"GET", "/api/v1", Needs::kRead, &Api::Index, "this list"},
       {"GET", "/api/v1/stats", Needs::kRead, &Api::StatsNow, "all figures"},
       {"GET", "/api/v1/contexts", Needs::kRead, &Api::Contexts,
-       "entries: search, sort (key, agent, tokens, bytes, idle, uses, leases, tier), desc=1, "
-       "offset, limit"},
+       "entries: search, sort (key, agent, tokens, bytes, idle, uses, leases, tier, steps), "
+       "desc=1, offset, limit"},
       {"GET", "/api/v1/explain", Needs::kRead, &Api::ExplainOne,
-       "where a key is and why: key, hex"},
+       "where a key is and why, and its journey: key, hex"},
+      {"POST", "/api/v1/explain", Needs::kRead, &Api::ExplainOne,
+       "the same for keys too long for an address: {\"hex\": \"...\"}"},
+      {"GET", "/api/v1/graph", Needs::kRead, &Api::Graph,
+       "live runs: steps, edges, where their contexts are, moves under way"},
+      {"GET", "/api/v1/history", Needs::kRead, &Api::HistoryOf,
+       "the tiers' last hour by columns: points, after (Unix ms)"},
       {"GET", "/api/v1/order", Needs::kRead, &Api::Order, "who would leave first: limit"},
       {"GET", "/api/v1/events", Needs::kRead, &Api::Events, "what left and why: after, limit"},
       {"GET", "/api/v1/live", Needs::kRead, &Api::Live,
-       "state and events as server-sent events: every, after"},
+       "state and events as server-sent events: every, after, changes=1"},
+      {"GET", "/api/v1/caption", Needs::kRead, &Api::CaptionNow,
+       "what a demo says of itself: phase, text; {} without one"},
       {"POST", "/api/v1/reclaim", Needs::kControl, &Api::Reclaim,
        "gives memory back: {\"bytes\": \"4GiB\", \"within\": \"5s\"}"},
       {"POST", "/api/v1/prefetch", Needs::kControl, &Api::Prefetch,
-       "brings contexts up: {\"keys\": [...]}"},
+       "brings contexts up: {\"keys\": [...], \"hex\": [...]}"},
       {"POST", "/api/v1/drop", Needs::kControl, &Api::Drop,
        "erases a context: {\"key\": \"...\"} or {\"hex\": \"...\"}"},
   };
@@ -115,7 +104,7 @@ Answer Api::Handle(const Request& request) const {
   header("X-Content-Type-Options", "nosniff");
   header("Referrer-Policy", "no-referrer");
   header("Cross-Origin-Resource-Policy", "same-origin");
-  header("Cache-Control", "no-store");
+  answer.headers.emplace_back("Cache-Control", answer.cache_control);
   return answer;
 }
 
@@ -128,11 +117,12 @@ Answer Api::Find(const Request& request, const Target& target) const {
       if (std::optional<Answer> refused = Refused(request, route.needs)) return *refused;
       return (this->*route.handle)(request, target);
     }
-    allowed = route.method == "GET" ? "GET, HEAD" : route.method;
+    if (!allowed.empty()) allowed += ", ";
+    allowed += route.method == "GET" ? "GET, HEAD" : route.method;
   }
-  for (const File& file : settings_.files) {
-    if (file.path != target.path) continue;
-    if (reads) return {.type = std::string(file.type), .body = std::string(file.bytes)};
+  // Pages hold no secrets: they ask for the password themselves.
+  if (const File* file = FindFile(settings_.files, target.path)) {
+    if (reads) return AnswerFile(*file, request);
     allowed = "GET, HEAD";
   }
   if (!allowed.empty()) {
@@ -141,8 +131,8 @@ Answer Api::Find(const Request& request, const Target& target) const {
     return answer;
   }
   if (target.path == "/" && reads) {
-    if (std::optional<Answer> refused = Refused(request, Needs::kRead)) return *refused;
-    return Index(request, target);
+    return AnswerFile({.path = "/", .type = "text/html; charset=utf-8", .bytes = kBarePage},
+                      request);
   }
   return Wrong(404, fmt::format("there is no '{}'; GET /api/v1 lists what there is",
                                 Printable(target.path)));
@@ -150,7 +140,7 @@ Answer Api::Find(const Request& request, const Target& target) const {
 
 std::optional<Answer> Api::Refused(const Request& request, Needs needs) const {
   if (needs == Needs::kNothing) return std::nullopt;
-  const std::string password = settings_.password ? settings_.password() : std::string();
+  const std::string password = PasswordNow();
   if (password.empty()) {
     if (needs == Needs::kRead) return std::nullopt;
     return Wrong(403, "without a password nothing can be changed here; set one (password)");
@@ -175,9 +165,40 @@ Answer Api::Ready(const Request&, const Target&) const {
 
 Answer Api::Metrics(const Request&, const Target&) const {
   Exposition page;
-  AddCacheMetrics(settings_.cache->stats(), &page);
+  const Stats stats = settings_.cache->stats();
+  AddCacheMetrics(stats, &page);
+  AddOwnMetrics(stats, &page);
   if (settings_.metrics) settings_.metrics(&page);
   return {.type = "text/plain; version=0.0.4; charset=utf-8", .body = page.text()};
+}
+
+void Api::AddOwnMetrics(const Stats& stats, Exposition* to) const {
+  constexpr int kModes = 6;
+  to->Gauge("spillway_mode", "1 for the mode it is in, 0 for the others.");
+  const Mode mode = settings_.cache->mode();
+  for (int i = 0; i < kModes; ++i) {
+    const auto each = static_cast<Mode>(i);
+    to->Sample(mode == each ? 1 : 0, {{"mode", Name(each)}});
+  }
+  to->Gauge("spillway_blocked", "1 if any set would be refused for pressure.",
+            settings_.cache->is_blocked() ? 1 : 0);
+  to->Gauge("spillway_tier_level_start_time_seconds", "Unix time since which it is at its level.");
+  for (const TierStats* tier : {&stats.device, &stats.host, &stats.disk}) {
+    if (tier->name.empty()) continue;
+    to->Sample(static_cast<double>(SinceUnixMs(*tier)) / 1000, {{"tier", tier->name}});
+  }
+  const std::shared_ptr<StepGraph> graph = settings_.cache->attached_graph();
+  const StepGraphStats steps = graph != nullptr ? graph->stats() : StepGraphStats();
+  to->Gauge("spillway_graph_runs", "Runs of agents' steps that are live.", steps.runs);
+  to->Gauge("spillway_graph_steps", "Their steps.", steps.steps);
+  to->Counter("spillway_graph_mispredictions_total", "Steps that came when they were not due.",
+              steps.mispredictions);
+  if (!settings_.facts) return;
+  const ServerFacts facts = settings_.facts();
+  to->Counter("spillway_hit_tokens_total", "Tokens of all contexts handed to clients.",
+              facts.hit_tokens);
+  to->Gauge("spillway_start_time_seconds", "Unix time at which it started.",
+            static_cast<double>(facts.started_unix_ms) / 1000);
 }
 
 Answer Api::Index(const Request&, const Target&) const {
@@ -186,138 +207,6 @@ Answer Api::Index(const Request&, const Target&) const {
     list.push_back({{"method", route.method}, {"path", route.path}, {"what", route.what}});
   }
   return Good({{"spillway", SPILLWAY_VERSION}, {"paths", list}});
-}
-
-// --- what there is ---
-
-Answer Api::StatsNow(const Request&, const Target&) const {
-  return Good(StateJson(*settings_.cache));
-}
-
-Answer Api::Contexts(const Request&, const Target& target) const {
-  const Result<std::uint64_t> offset = Number(target, "offset", 0, UINT32_MAX);
-  if (!offset) return Wrong(400, offset.error().message);
-  const Result<std::uint64_t> limit = Number(target, "limit", 100, kRowsMax);
-  if (!limit) return Wrong(400, limit.error().message);
-  const std::string_view desc = target.Get("desc", "0");
-  if (desc != "0" && desc != "1") return Wrong(400, "desc: it must be 0 or 1");
-  Result<Json> rows = ContextsJson(*settings_.cache, target.Get("search"),
-                                   target.Get("sort", "idle"), desc == "1", *offset, *limit);
-  return rows ? Good(*rows) : Wrong(400, rows.error().message);
-}
-
-Answer Api::ExplainOne(const Request&, const Target& target) const {
-  const Result<std::string> key = KeyOf(target.Get("key"), target.Get("hex"));
-  if (!key) return Wrong(400, key.error().message);
-  Json json = KeyJson(*key);
-  json["found"] = settings_.cache->Contains(*key);
-  json["explain"] = settings_.cache->Explain(*key);
-  return Good(json);
-}
-
-Answer Api::Order(const Request&, const Target& target) const {
-  const Result<std::uint64_t> limit = Number(target, "limit", 100, kRowsMax);
-  if (!limit) return Wrong(400, limit.error().message);
-  Json keys = Json::array();
-  const std::vector<std::string> order = settings_.cache->LeavingOrder();
-  for (std::size_t i = 0; i < std::min<std::size_t>(order.size(), *limit); ++i) {
-    keys.push_back(KeyJson(order[i]));
-  }
-  return Good({{"total", order.size()}, {"first", keys}});
-}
-
-Answer Api::Events(const Request&, const Target& target) const {
-  const Result<std::uint64_t> after = Number(target, "after", 0, UINT64_MAX);
-  if (!after) return Wrong(400, after.error().message);
-  const Result<std::uint64_t> limit = Number(target, "limit", 100, kEventsMax);
-  if (!limit) return Wrong(400, limit.error().message);
-  std::uint64_t passed = 0;
-  Json events = Json::array();
-  for (const Feed::Item& item : settings_.feed->After(*after, *limit, &passed)) {
-    events.push_back(ItemJson(item));
-  }
-  return Good({{"latest", settings_.feed->latest()}, {"passed", passed}, {"events", events}});
-}
-
-Answer Api::Live(const Request& request, const Target& target) const {
-  if (request.method == "HEAD") return {.type = "text/event-stream"};
-  const Result<Duration> every = ParseDuration(target.Get("every", "1s"));
-  const bool bad =
-      !every || *every < std::chrono::milliseconds(100) || *every > std::chrono::minutes(1);
-  if (bad) return Wrong(400, "every: it must be from 100ms to 1m");
-  const Result<std::uint64_t> after = Number(target, "after", settings_.feed->latest(), UINT64_MAX);
-  if (!after) return Wrong(400, after.error().message);
-  return {.type = "text/event-stream", .live = true, .every = *every, .after = *after};
-}
-
-std::string Api::Step(std::uint64_t* after) const {
-  std::uint64_t passed = 0;
-  const std::vector<Feed::Item> items = settings_.feed->After(*after, kEventsInStep, &passed);
-  std::string text;
-  const auto add = [&](std::string_view event, const Json& json) {
-    fmt::format_to(std::back_inserter(text), "event: {}\ndata: {}\n\n", event, Text(json));
-  };
-  if (passed > 0) add("passed", {{"count", passed}});
-  for (const Feed::Item& item : items) {
-    fmt::format_to(std::back_inserter(text), "id: {}\n", item.number);
-    add(item.is_level ? "level" : "left", ItemJson(item));
-    *after = item.number;
-  }
-  add("state", StateJson(*settings_.cache));
-  return text;
-}
-
-// --- what can be asked for ---
-
-Answer Api::Reclaim(const Request& request, const Target&) const {
-  const Result<Json> body = BodyOf(request);
-  if (!body) return Wrong(400, body.error().message);
-  const auto bytes = SizeOf(*body, "bytes", [](std::string_view text) { return ParseBytes(text); });
-  if (!bytes) return Wrong(400, "bytes: it is missing; \"4GiB\" would be right");
-  if (!*bytes) return Wrong(400, "bytes: " + bytes->error().message);
-  const auto within =
-      SizeOf(*body, "within", [](std::string_view text) { return ParseDuration(text); });
-  if (within && !*within) return Wrong(400, "within: " + within->error().message);
-  const Duration wait = within ? **within : std::chrono::seconds(5);
-  if (wait <= Duration::zero() || wait > kWithinMax) {
-    return Wrong(400, "within: it must be more than 0 and at most 10s");
-  }
-  return {.later = [cache = settings_.cache, bytes = **bytes, wait] {
-    const Reclaimed got = cache->Reclaim(bytes, wait);
-    return Good({{"freed", got.freed}, {"why_not_more", got.why_not_more}});
-  }};
-}
-
-Answer Api::Prefetch(const Request& request, const Target&) const {
-  const Result<Json> body = BodyOf(request);
-  if (!body) return Wrong(400, body.error().message);
-  const auto list = body->find("keys");
-  if (list == body->end() || !list->is_array() || list->size() > kKeysMax) {
-    return Wrong(400, fmt::format("keys: a list of at most {} keys is needed", kKeysMax));
-  }
-  std::vector<std::string> keys;
-  for (const Json& each : *list) {
-    if (!each.is_string()) return Wrong(400, "keys: each must be a string");
-    keys.push_back(each.get<std::string>());
-  }
-  return {.later = [cache = settings_.cache, keys = std::move(keys)] {
-    const std::vector<std::string_view> views(keys.begin(), keys.end());
-    return Good({{"coming", cache->Prefetch(views.data(), views.size())}});
-  }};
-}
-
-Answer Api::Drop(const Request& request, const Target&) const {
-  const Result<Json> body = BodyOf(request);
-  if (!body) return Wrong(400, body.error().message);
-  const auto word = [&](const char* name) {
-    const auto at = body->find(name);
-    return at != body->end() && at->is_string() ? at->get<std::string>() : std::string();
-  };
-  Result<std::string> key = KeyOf(word("key"), word("hex"));
-  if (!key) return Wrong(400, key.error().message);
-  return {.later = [cache = settings_.cache, key = std::move(*key)] {
-    return Good({{"dropped", cache->Erase(key)}});
-  }};
 }
 
 }  // namespace spillway::http

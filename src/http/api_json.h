@@ -23,11 +23,9 @@ Json KeyJson(std::string_view key);
 // The other way: one of the two.
 Result<std::string> KeyOf(std::string_view key, std::string_view hex);
 
-Json StateJson(const Cache& cache);
 Json ItemJson(const Feed::Item& item);
 
-// A page of all entries. An unknown `sort` is an error that names those there are.
-Result<Json> ContextsJson(const Cache& cache, std::string_view search, std::string_view sort,
-                          bool desc, std::size_t offset, std::size_t limit);
+// What there is to say of an entry beside its key.
+void AddEntryJson(const Cache::EntryInfo& entry, Json* json);
 
 }  // namespace spillway::http

@@ -1,5 +1,6 @@
 #include "http/api.h"
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include "http/exposition.h"
 #include "http/guard.h"
 #include "http/target.h"
+#include "http/testing/api_fixture.h"
 
 namespace spillway::http {
 namespace {
@@ -20,6 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using Json = nlohmann::json;
+using testing::ApiTest;
 
 // --- targets ---
 
@@ -91,6 +94,17 @@ TEST(Exposition, IsAsPrometheusReadsIt) {
             "b{of=\"z\",more=\"\"} -1\n");
 }
 
+TEST(Exposition, HistogramsAddUp) {
+  Exposition page;
+  const std::array<double, 2> bounds = {0.5, 1};
+  const std::array<std::uint64_t, 3> counts = {2, 0, 1};
+  page.Histogram("h_seconds", "Times.", bounds, counts, 3.5);
+  EXPECT_EQ(page.text(),
+            "# HELP h_seconds Times.\n# TYPE h_seconds histogram\n"
+            "h_seconds_bucket{le=\"0.5\"} 2\nh_seconds_bucket{le=\"1\"} 2\n"
+            "h_seconds_bucket{le=\"+Inf\"} 3\nh_seconds_sum 3.5\nh_seconds_count 3\n");
+}
+
 // --- the feed ---
 
 TEST(Feed, KeepsTheLatest) {
@@ -134,58 +148,6 @@ TEST(Feed, LongKeysAreCut) {
 
 // --- the api ---
 
-class ApiTest : public ::testing::Test {
- protected:
-  ApiTest() {
-    Options options;
-    options.capacity = 16 * kMiB;
-    options.on_event = [this](const Event& event) { feed_.Hear(event); };
-    cache_ = Cache::Open(std::move(options)).value();
-    Api::Settings settings;
-    settings.cache = cache_.get();
-    settings.feed = &feed_;
-    settings.password = [this] { return password_; };
-    settings.not_ready = [this] { return not_ready_; };
-    settings.metrics = [](Exposition* page) { page->Gauge("more", "More.", 1); };
-    settings.files = {{"/page", "text/html", "<p>"}};
-    api_ = std::make_unique<Api>(std::move(settings));
-  }
-  void Set(std::string_view key, std::string_view value, Tokens tokens = 1) {
-    ASSERT_TRUE(cache_->Set(key, Source(value), {.tokens = tokens}));
-  }
-  Answer Ask(std::string_view method, std::string_view target, std::string_view body = {}) {
-    Request request{.method = method, .target = target, .host = "localhost:1"};
-    request.body = body;
-    request.content_type = "application/json";
-    request.authorization = authorization_;
-    Answer answer = api_->Handle(request);
-    return answer.later ? answer.later() : answer;
-  }
-  Answer Get(std::string_view target) { return Ask("GET", target); }
-  Json Read(std::string_view target) {
-    const Answer answer = Get(target);
-    EXPECT_EQ(answer.status, 200) << answer.body;
-    return Json::parse(answer.body);
-  }
-  std::string ErrorOf(const Answer& answer, int status) {
-    EXPECT_EQ(answer.status, status) << answer.body;
-    return Json::parse(answer.body).value("error", "");
-  }
-  std::vector<std::string> KeysOf(std::string_view target) {
-    std::vector<std::string> keys;
-    const Json page = Read(target);
-    for (const Json& row : page["contexts"]) keys.push_back(row["key"]);
-    return keys;
-  }
-
-  Feed feed_;
-  std::string password_;
-  std::string authorization_;
-  std::string not_ready_;
-  std::unique_ptr<Cache> cache_;
-  std::unique_ptr<Api> api_;
-};
-
 TEST_F(ApiTest, HealthAndReadiness) {
   password_ = "p";
   EXPECT_EQ(Get("/healthz").body, "ok\n");
@@ -211,12 +173,17 @@ TEST_F(ApiTest, OnlyThoseMayAskWhoMay) {
   Set("k", "v");
   EXPECT_THAT(ErrorOf(Ask("POST", "/api/v1/drop", R"({"key":"k"})"), 403), HasSubstr("password"));
   password_ = "p";
-  for (const char* path : {"/metrics", "/api/v1", "/api/v1/stats", "/api/v1/live", "/"}) {
+  for (const char* path : {"/metrics", "/api/v1", "/api/v1/stats", "/api/v1/live", "/api/v1/graph",
+                           "/api/v1/history", "/api/v1/contexts"}) {
     const Answer answer = Get(path);
     EXPECT_EQ(answer.status, 401) << path;
     EXPECT_THAT(answer.body, Not(HasSubstr("\"p\"")));
   }
+  // Pages hold no secrets, and ask for the password themselves.
+  EXPECT_EQ(Get("/page").status, 200);
+  EXPECT_EQ(Get("/").status, 200);
   EXPECT_EQ(Ask("POST", "/api/v1/drop", R"({"key":"k"})").status, 401);
+  EXPECT_EQ(Ask("POST", "/api/v1/explain", R"({"key":"k"})").status, 401);
   EXPECT_TRUE(cache_->Contains("k"));
   authorization_ = "Bearer p";
   EXPECT_EQ(Get("/metrics").status, 200);
@@ -230,7 +197,9 @@ TEST_F(ApiTest, AnswersAreGuarded) {
     for (const auto& [name, value] : Get(path).headers) all += name + ": " + value + "\n";
     EXPECT_THAT(all, HasSubstr("Content-Security-Policy: default-src 'none'")) << path;
     EXPECT_THAT(all, HasSubstr("X-Content-Type-Options: nosniff")) << path;
-    EXPECT_THAT(all, HasSubstr("Cache-Control: no-store")) << path;
+    EXPECT_THAT(all, HasSubstr(path == std::string_view("/page") ? "Cache-Control: no-cache"
+                                                                 : "Cache-Control: no-store"))
+        << path;
   }
 }
 
@@ -244,7 +213,9 @@ TEST_F(ApiTest, WhatIsNotThereIsSaid) {
   EXPECT_EQ(Ask("POST", "/page").status, 405);
   EXPECT_EQ(Get("bad").status, 400);
   EXPECT_EQ(Get("/page").body, "<p>");
-  EXPECT_THAT(Get("/").body, HasSubstr("/api/v1/live"));
+  // Without the dashboard "/" says so.
+  EXPECT_THAT(Get("/").body, HasSubstr("not in this program"));
+  EXPECT_THAT(Get("/api/v1").body, HasSubstr("/api/v1/live"));
 }
 
 TEST_F(ApiTest, MetricsCountAndNameNoKeys) {
@@ -297,6 +268,12 @@ TEST_F(ApiTest, AKeyThatIsNoTextIsShownEscapedAndStandsWholeBesides) {
   EXPECT_EQ(Read("/api/v1/explain?hex=3C623e00ff0a")["found"], true);
   EXPECT_EQ(Read("/api/v1/explain?key=%3cb%3e%00%ff%0a")["found"], true);
   EXPECT_EQ(Get("/api/v1/explain?hex=3c6").status, 400);
+  const std::string hex = rows[0]["hex"];
+  const Answer long_one = Ask("POST", "/api/v1/explain", R"({"hex":")" + hex + R"("})");
+  EXPECT_EQ(Json::parse(long_one.body)["key_bytes"], 65536);
+  EXPECT_EQ(Json::parse(long_one.body)["found"], true);
+  EXPECT_EQ(Ask("POST", "/api/v1/explain", "{}").status, 400);
+  EXPECT_EQ(Ask("DELETE", "/api/v1/explain").status, 405);
   EXPECT_EQ(Get("/api/v1/explain?hex=3g").status, 400);
   EXPECT_EQ(Get("/api/v1/explain").status, 400);
   password_ = "p";
@@ -308,7 +285,18 @@ TEST_F(ApiTest, ExplainsAndRanks) {
   Set("first", "v");
   Set("second", "v");
   EXPECT_THAT(Read("/api/v1/explain?key=first")["explain"], HasSubstr("first"));
+  const Json first = Read("/api/v1/explain?key=first");
+  EXPECT_EQ(first["entry"]["tier"], "device");
+  EXPECT_EQ(first["key_bytes"], 5);
+  EXPECT_THAT(first["journey"], IsEmpty());
   EXPECT_EQ(Read("/api/v1/explain?key=never")["found"], false);
+  Set("third", "v");
+  cache_->Erase("third");
+  const Json third = Read("/api/v1/explain?key=third");
+  ASSERT_EQ(third["journey"].size(), 1U);
+  EXPECT_EQ(third["journey"][0]["action"], "destroy");
+  EXPECT_EQ(third["journey"][0]["reason"], "erased");
+  EXPECT_EQ(third["journey"][0]["tier"], "device");
   const Json order = Read("/api/v1/order?limit=1");
   EXPECT_EQ(order["total"], 2);
   ASSERT_EQ(order["first"].size(), 1U);
@@ -325,18 +313,23 @@ TEST_F(ApiTest, TellsWhatLeft) {
   EXPECT_EQ(events["events"][0]["reason"], "erased");
   EXPECT_EQ(events["events"][0]["tokens"], 5);
   EXPECT_THAT(Read("/api/v1/events?after=1")["events"], IsEmpty());
-  std::uint64_t after = 0;
-  const std::string step = api_->Step(&after);
-  EXPECT_EQ(after, 1U);
+  Stream stream;
+  const std::string step = api_->Step(&stream);
+  EXPECT_EQ(stream.after, 1U);
   EXPECT_THAT(step, HasSubstr("id: 1\nevent: left\ndata: {"));
   EXPECT_THAT(step, HasSubstr("event: state\ndata: {"));
-  EXPECT_THAT(api_->Step(&after), Not(HasSubstr("event: left")));
+  const std::string next = api_->Step(&stream);
+  EXPECT_THAT(next, Not(HasSubstr("event: left")));
+  EXPECT_THAT(next, HasSubstr("event: state"));
 }
 
 TEST_F(ApiTest, StreamsHaveABoundedPace) {
   const Answer live = Get("/api/v1/live?every=250ms");
-  EXPECT_TRUE(live.live);
-  EXPECT_EQ(live.every, std::chrono::milliseconds(250));
+  ASSERT_TRUE(live.live);
+  EXPECT_EQ(live.live->every, std::chrono::milliseconds(250));
+  EXPECT_FALSE(live.live->changes);
+  EXPECT_TRUE(Get("/api/v1/live?changes=1").live->changes);
+  EXPECT_EQ(Get("/api/v1/live?changes=2").status, 400);
   EXPECT_EQ(Get("/api/v1/live?every=1ms").status, 400);
   EXPECT_EQ(Get("/api/v1/live?every=1h").status, 400);
   EXPECT_EQ(Get("/api/v1/live?every=soon").status, 400);
@@ -352,6 +345,9 @@ TEST_F(ApiTest, ControlsSayWhatTheyDid) {
   EXPECT_TRUE(cache_->Contains("k"));
   EXPECT_EQ(Json::parse(Ask("POST", "/api/v1/prefetch", R"({"keys":["k","no"]})").body)["coming"],
             1);
+  EXPECT_EQ(Json::parse(Ask("POST", "/api/v1/prefetch", R"({"hex":["6b"]})").body)["coming"], 1);
+  EXPECT_EQ(Ask("POST", "/api/v1/prefetch", R"({"hex":["6"]})").status, 400);
+  EXPECT_EQ(Ask("POST", "/api/v1/prefetch", R"({})").status, 400);
   EXPECT_EQ(Ask("POST", "/api/v1/reclaim", R"({"bytes":1048576})").status, 200);
   for (const char* body :
        {"", "[]", "{", "{}", R"({"bytes":"many"})", R"({"bytes":"1MiB","within":"1h"})",

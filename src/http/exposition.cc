@@ -33,6 +33,23 @@ void Exposition::Sample(double value, Labels labels) {
   Line(fmt::format("{}", value), labels);
 }
 
+void Exposition::Histogram(std::string_view name, std::string_view help,
+                           std::span<const double> bounds, std::span<const std::uint64_t> counts,
+                           double sum) {
+  Family(name, "histogram", help);
+  const std::string base(name);
+  name_ = base + "_bucket";
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    total += counts[i];
+    Sample(total, {{"le", i < bounds.size() ? fmt::format("{}", bounds[i]) : "+Inf"}});
+  }
+  name_ = base + "_sum";
+  Sample(sum);
+  name_ = base + "_count";
+  Sample(total);
+}
+
 void Exposition::Line(std::string_view value, Labels labels) {
   text_ += name_;
   char before = '{';

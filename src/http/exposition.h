@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,10 @@ class Exposition {
     Gauge(name, help);
     Sample(value);
   }
+
+  // `counts` has one more than there are bounds; each is of its own bucket.
+  void Histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
+                 std::span<const std::uint64_t> counts, double sum);
 
   const std::string& text() const { return text_; }
 

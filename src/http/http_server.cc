@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "base/quiet_thread.h"
+#include "http/stream.h"
 #include "spillway/version.h"
 
 namespace spillway::http {
@@ -36,7 +37,7 @@ struct Shared {
 
   const HttpSettings settings;
   const Api* const api;
-  asio::thread_pool pool{1};
+  asio::thread_pool pool{2};  // Who looks is not kept waiting by who reclaims.
   bool stopping = false;
   std::atomic<std::uint64_t> clients{0};
   std::atomic<std::uint64_t> streams{0};
@@ -74,6 +75,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void Send(Response response, bool then_close);
   void BeginStream(const Answer& answer);
   void StepStream();
+  void AwaitStep();
 
   beast::tcp_stream stream_;
   asio::steady_timer timer_;
@@ -84,8 +86,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // A stream's.
   bool is_stream_ = false;
   std::string chunk_;
-  Duration every_{};
-  std::uint64_t after_ = 0;
+  std::shared_ptr<Stream> told_;
 };
 
 void Session::Read() {
@@ -136,6 +137,8 @@ void Session::Heard(const ErrorCode& error) {
                   .origin = field(beast::http::field::origin),
                   .authorization = field(beast::http::field::authorization),
                   .content_type = field(beast::http::field::content_type),
+                  .accept_encoding = field(beast::http::field::accept_encoding),
+                  .if_none_match = field(beast::http::field::if_none_match),
                   .body = message.body()};
   // A browser that lost a stream says what it has heard last.
   const beast::string_view heard = message["Last-Event-ID"];
@@ -170,7 +173,7 @@ void Session::Respond(Answer answer) {
   response.result(static_cast<unsigned>(answer.status));
   response.set(beast::http::field::content_type, answer.type);
   for (const auto& [name, value] : answer.headers) response.set(name, value);
-  response.content_length(answer.body.size());
+  if (answer.status != 304) response.content_length(answer.body.size());
   if (message.method() != beast::http::verb::head) response.body() = std::move(answer.body);
   Send(std::move(response), !message.keep_alive());
 }
@@ -215,8 +218,7 @@ void Session::BeginStream(const Answer& answer) {
   }
   ++shared_->streams;
   is_stream_ = true;
-  every_ = answer.every;
-  after_ = answer.after;
+  told_ = answer.live;
   chunk_ = fmt::format("HTTP/1.1 200 OK\r\nServer: spillway/{}\r\nContent-Type: {}\r\n",
                        SPILLWAY_VERSION, answer.type);
   for (const auto& [name, value] : answer.headers) chunk_ += fmt::format("{}: {}\r\n", name, value);
@@ -229,21 +231,26 @@ void Session::BeginStream(const Answer& answer) {
 void Session::StepStream() {
   if (shared_->stopping) return Close();
   try {
-    chunk_ += shared_->api->Step(&after_);
+    chunk_ += shared_->api->Step(told_.get());
   } catch (const std::bad_alloc&) {
     return Close();
   }
+  if (chunk_.empty()) return AwaitStep();
   stream_.expires_after(shared_->settings.answer_within);
   asio::async_write(stream_, asio::buffer(chunk_),
                     [self = shared_from_this()](const ErrorCode& error, std::size_t) {
                       if (error) return self->Close();
                       self->chunk_.clear();
                       self->stream_.expires_never();
-                      self->timer_.expires_after(self->every_);
-                      self->timer_.async_wait([self](const ErrorCode& cancelled) {
-                        if (!cancelled) self->StepStream();
-                      });
+                      self->AwaitStep();
                     });
+}
+
+void Session::AwaitStep() {
+  timer_.expires_after(told_->every);
+  timer_.async_wait([self = shared_from_this()](const ErrorCode& cancelled) {
+    if (!cancelled) self->StepStream();
+  });
 }
 
 }  // namespace
@@ -286,6 +293,7 @@ class HttpServer::Impl {
     }
     port_ = acceptor_.local_endpoint().port();
     Accept();
+    if (settings.tick) Tick();
     thread_ = QuietThread([this] { io_.run(); });
     return {};
   }
@@ -293,6 +301,12 @@ class HttpServer::Impl {
   const Shared& shared() const { return *shared_; }
 
  private:
+  void Tick() {
+    tick_.expires_after(shared_->settings.tick());
+    tick_.async_wait([this](const ErrorCode& cancelled) {
+      if (!cancelled && !shared_->stopping) Tick();
+    });
+  }
   void Accept() {
     acceptor_.async_accept([this](const ErrorCode& error, Tcp::socket socket) {
       if (error == asio::error::operation_aborted || shared_->stopping) return;
@@ -320,6 +334,7 @@ class HttpServer::Impl {
     ErrorCode ignored;
     acceptor_.close(ignored);
     pause_.cancel();
+    tick_.cancel();
     for (const std::weak_ptr<Session>& each : sessions_) {
       if (const auto session = each.lock()) session->Close();
     }
@@ -329,6 +344,7 @@ class HttpServer::Impl {
   const std::shared_ptr<Shared> shared_;
   Tcp::acceptor acceptor_;
   asio::steady_timer pause_{io_};
+  asio::steady_timer tick_{io_};
   std::vector<std::weak_ptr<Session>> sessions_;
   std::thread thread_;
   std::uint16_t port_ = 0;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -23,6 +24,8 @@ struct HttpSettings {
   Duration request_within = std::chrono::seconds(10);  // From its first byte to its last.
   Duration answer_within = std::chrono::seconds(30);   // Until the client has read it.
   Duration idle_max = std::chrono::seconds(60);        // Between requests.
+  // Work for the server's thread, now and then: it says when next.
+  std::function<Duration()> tick = {};
 };
 
 class HttpServer {

@@ -15,6 +15,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "http/testing/api_fixture.h"
+
 namespace spillway::http {
 namespace {
 
@@ -60,28 +62,13 @@ class Client {
   const int fd_;
 };
 
-class HttpServerTest : public ::testing::Test {
+class HttpServerTest : public testing::ApiTest {
  protected:
-  HttpServerTest() {
-    Options options;
-    options.capacity = 16 * kMiB;
-    options.on_event = [this](const Event& event) { feed_.Hear(event); };
-    cache_ = Cache::Open(std::move(options)).value();
-    Api::Settings settings;
-    settings.cache = cache_.get();
-    settings.feed = &feed_;
-    settings.password = [this] { return password_; };
-    api_ = std::make_unique<Api>(std::move(settings));
-  }
   std::uint16_t Open() {
     server_ = HttpServer::Open(settings_, api_.get()).value();
     return server_->port();
   }
 
-  Feed feed_;
-  std::string password_;
-  std::unique_ptr<Cache> cache_;
-  std::unique_ptr<Api> api_;
   HttpSettings settings_;
   std::unique_ptr<HttpServer> server_;
 };

@@ -1,5 +1,6 @@
 #include "http/metrics.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -52,6 +53,33 @@ void AddDepartures(const Stats& stats, Exposition* to) {
   }
 }
 
+void AddTierMoves(const std::vector<const TierStats*>& tiers, Exposition* to) {
+  to->Counter("spillway_tier_copied_bytes_total", "Bytes copied into it, by direction.");
+  for (const TierStats* tier : tiers) {
+    to->Sample(tier->copied_down, {{"tier", tier->name}, {"direction", "down"}});
+    to->Sample(tier->copied_up, {{"tier", tier->name}, {"direction", "up"}});
+  }
+  const auto counter = [&](std::string_view name, std::string_view help, auto TierStats::* field) {
+    to->Counter(name, help);
+    for (const TierStats* tier : tiers) {
+      for (std::size_t i = 0; i < kActions; ++i) {
+        to->Sample((tier->*field).at(i),
+                   {{"tier", tier->name}, {"action", Name(static_cast<Action>(i))}});
+      }
+    }
+  };
+  counter("spillway_tier_actions_total", "What was done to entries in it, by the action.",
+          &TierStats::left_by_action);
+  counter("spillway_tier_actions_bytes_total", "Their bytes.", &TierStats::left_bytes_by_action);
+}
+
+void AddGiveBack(const GiveBackStats& given, Exposition* to) {
+  to->Histogram("spillway_give_back_seconds",
+                "Time from a request for memory until the last of it was free.", given.kBounds,
+                given.within, Seconds(given.total));
+  to->Counter("spillway_give_back_bytes_total", "Given back on request.", given.bytes);
+}
+
 void AddTiers(const Stats& stats, Exposition* to) {
   const std::vector<const TierStats*> tiers = TiersOf(stats);
   const auto gauge = [&](std::string_view name, std::string_view help, auto TierStats::* field) {
@@ -90,6 +118,7 @@ void AddTiers(const Stats& stats, Exposition* to) {
   for (const TierStats* tier : tiers) to->Sample(tier->level_changes, {{"tier", tier->name}});
   to->Counter("spillway_tier_failed_moves_total", "Moves into it that failed.");
   for (const TierStats* tier : tiers) to->Sample(tier->failed_moves, {{"tier", tier->name}});
+  AddTierMoves(tiers, to);
 }
 
 void AddMoves(const MoveStats& moves, Exposition* to) {
@@ -101,12 +130,35 @@ void AddMoves(const MoveStats& moves, Exposition* to) {
   to->Counter("spillway_promoted_total", "Entries brought up since they were read.",
               moves.promoted);
   to->Counter("spillway_prefetched_total", "Entries brought up ahead of a read.", moves.prefetched);
+  to->Counter("spillway_ahead_bytes_total", "Bytes a step graph had brought up ahead, by outcome.");
+  to->Sample(moves.ahead_useful_bytes, {{"outcome", "useful"}});
+  to->Sample(moves.ahead_late_bytes, {{"outcome", "late"}});
+  to->Sample(moves.ahead_wasted_bytes, {{"outcome", "wasted"}});
+  to->Gauge("spillway_ahead_waiting_bytes", "Of these, not read yet.",
+            moves.ahead_bytes -
+                std::min(moves.ahead_bytes, moves.ahead_useful_bytes + moves.ahead_late_bytes +
+                                                moves.ahead_wasted_bytes));
   to->Counter("spillway_moves_cancelled_total", "Moves called off.", moves.cancelled);
   to->Counter("spillway_corrupt_copies_total", "Copies that did not match their checksums.",
               moves.corrupt);
   to->Counter("spillway_scrubbed_total", "Copies verified again while idle.", moves.scrubbed);
   to->Gauge("spillway_moves_under_way", "Moves now.", moves.under_way);
   to->Gauge("spillway_passing_bytes", "Lent from memory of no tier, now.", moves.passing_bytes);
+}
+
+void AddScore(const ScoreStats& score, Exposition* to) {
+  if (!score.in_use) return;
+  to->Gauge("spillway_score_leads", "1 while the learnt score ranks, 0 while last use does.",
+            score.leads ? 1 : 0);
+  to->Counter("spillway_score_returns_total", "Uses the score has learnt from.", score.returns);
+  to->Gauge("spillway_score_remembered", "Keys remembered that are gone.", score.remembered);
+  to->Counter("spillway_score_fallbacks_total", "Times last use did better, and took over.",
+              score.fallbacks);
+  to->Counter("spillway_score_ghost_hits_total", "Keys asked for or set anew that were gone.",
+              score.ghost_hits);
+  to->Counter("spillway_score_sent_below_total",
+              "Sets that entered a lower tier, being worth less than who would have left.",
+              score.sent_below);
 }
 
 void AddFiles(const FileStats& files, Exposition* to) {
@@ -146,6 +198,13 @@ void AddSources(const Stats& stats, Exposition* to) {
   for (const Of& of : sources) to->Sample(of.source->failures, {{"tier", of.tier->name}});
   to->Counter("spillway_reading_hangs_total", "Readings that did not return in time.");
   for (const Of& of : sources) to->Sample(of.source->hangs, {{"tier", of.tier->name}});
+  to->Gauge(
+      "spillway_others_rose_timestamp_seconds",
+      "When others last began to take memory, by the first reading that showed it; 0: never.");
+  for (const Of& of : sources) {
+    to->Sample(static_cast<double>(of.source->others_rose_unix_us) / 1e6,
+               {{"tier", of.tier->name}});
+  }
   to->Gauge("spillway_reading_age_seconds", "Age of the last good reading.");
   for (const Of& of : sources) {
     if (of.source->reading) to->Sample(Seconds(of.source->age), {{"tier", of.tier->name}});
@@ -161,8 +220,14 @@ void AddCacheMetrics(const Stats& stats, Exposition* to) {
   AddDepartures(stats, to);
   AddTiers(stats, to);
   AddMoves(stats.moves, to);
+  AddScore(stats.score, to);
   if (!stats.disk.name.empty()) AddFiles(stats.disk.files, to);
   AddSources(stats, to);
+  AddGiveBack(stats.give_back, to);
+  to->Gauge("spillway_prefill_seconds_per_token",
+            "What computing a token anew costs, as clients declare it; else an 8B model's on an "
+            "H200.",
+            stats.score.prefill_s);
   to->Counter("spillway_asks_total", "Neighbours' requests for memory.", stats.ask.asks);
   to->Counter("spillway_asks_freed_bytes_total", "Given back for them.", stats.ask.freed);
   to->Counter("spillway_asks_refused_total", "Lines and connections refused.", stats.ask.errors);

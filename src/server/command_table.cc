@@ -233,14 +233,17 @@ constexpr std::array kCommands = {
     Plain("spill.append", 2, kWrite, SpillAppend, "spillway", "0.1",
           "PIECE: the next bytes of the value that SPILL.BEGIN announced."),
     Keyed("spill.begin", -3, kSetFlags, SpillBegin, "spillway", "0.1",
-          "KEY BYTES [TOKENS n] [AGENT a] [PARENT key] [META m]: makes room for a value that is "
-          "sent in pieces."),
+          "KEY BYTES [options of SPILL.SET]: makes room for a value that is sent in pieces."),
+    Plain(
+        "spill.caption", -3, kAdmin, SpillCaption, "spillway", "0.1",
+        "PHASE TEXT [FIGURE VALUE]...: what is going on, for those who watch (the demo says it)."),
     Plain("spill.commit", 1, kWrite, SpillCommit, "spillway", "0.1",
           "The value that was sent in pieces is whole: it can be found from now on."),
     Keyed("spill.explain", 2, kRead, SpillExplain, "spillway", "0.1",
           "KEY: where it is, why it left, what would bring it back."),
     Keyed("spill.get", -2, kRead | kReadsValue, SpillGet, "spillway", "0.1",
-          "KEY [RANGE offset bytes]: value, tokens, generation, agent and meta."),
+          "KEY [RANGE offset bytes] [HINT again|done] [ETA 30s] [STEP name]: value, tokens, "
+          "generation, agent and meta."),
     Parent("spill.graph", -2, nullptr, "The steps of agents, told as they happen.", kGraphSubs),
     Keyed("spill.match", -2, kRead, SpillMatch, "spillway", "0.1",
           "KEY...: how many of them, from the first on, are there as a chain without a gap.", -1),
@@ -252,13 +255,12 @@ constexpr std::array kCommands = {
           "VALUE: one sample of pressure by hand, from 0 to 1."),
     Plain("spill.reclaim", 2, kAdmin, SpillReclaim, "spillway", "0.1",
           "BYTES: gives memory back at once, destroying nothing that has no other copy."),
-    Keyed(
-        "spill.set", -3, kSetFlags, SpillSet, "spillway", "0.1",
-        "KEY VALUE [TOKENS n] [AGENT a] [PARENT key] [TTL 30s] [META m] [HINT again|done]: sets a "
-        "context."),
+    Keyed("spill.set", -3, kSetFlags, SpillSet, "spillway", "0.1",
+          "KEY VALUE [TOKENS n] [AGENT a] [PARENT key] [TTL 30s] [META m] [HINT again|done] [ETA "
+          "30s] [STEP name] [RECOMPUTE 2s]: sets a context."),
     Plain("spill.stats", -1, kRead, SpillStats, "spillway", "0.1", "What the cache holds and did."),
     Keyed("spill.touch", -2, kRead | kFast, SpillTouch, "spillway", "0.1",
-          "KEY [HINT again|done]: counts as a use."),
+          "KEY [HINT again|done] [ETA 30s] [STEP name]: counts as a use."),
     Keyed("strlen", 2, kRead | kFast, StrLen, "string", "2.2.0", "Bytes of a value."),
     Keyed("substr", 4, kRead | kReadsValue, GetRange, "string", "1.0.0", "As GETRANGE."),
     Plain("time", 1, kAnytime | kFast, Time, "server", "2.6.0", "The time of day."),

@@ -110,6 +110,7 @@ void SpillPressure(Call& call);
 void SpillBegin(Call& call);
 void SpillAppend(Call& call);
 void SpillCommit(Call& call);
+void SpillCaption(Call& call);
 
 // SPILL.GRAPH (commands_graph.cc)
 void GraphLoad(Call& call);

@@ -35,6 +35,34 @@ bool ReadHint(std::string_view word, Hint* hint) {
   return false;
 }
 
+// What is said of the next use. kOther: the word is none of these.
+enum class Word : std::uint8_t { kRead, kBad, kOther };
+
+Word ReadAdvice(Call& call, std::string_view word, std::string_view value, SetOptions* said) {
+  if (SameWord(word, "hint")) {
+    if (ReadHint(value, &said->hint)) return Word::kRead;
+    call.Error(fmt::format("ERR hint: '{}' is not again, done or none", value));
+    return Word::kBad;
+  }
+  if (SameWord(word, "step")) {
+    said->step = value;
+    if (value.size() <= kAgentBytesMax) return Word::kRead;
+    call.Error(fmt::format("ERR step: a name of {} bytes; at most {} are allowed", value.size(),
+                           kAgentBytesMax));
+    return Word::kBad;
+  }
+  const bool is_eta = SameWord(word, "eta");
+  if (!is_eta && !SameWord(word, "recompute")) return Word::kOther;
+  const Result<Duration> time = ParseDuration(value);
+  if (!time || *time < Duration::zero()) {
+    call.Error(
+        fmt::format("ERR {}: '{}' is not a duration, as in 30s or 500ms", Lower(word), value));
+    return Word::kBad;
+  }
+  (is_eta ? said->eta : said->recompute) = std::min(*time, kTtlMax);
+  return Word::kRead;
+}
+
 bool ReadSpillOptions(Call& call, std::size_t from, SpillOptions* options) {
   for (std::size_t i = from; i < call.args.size(); i += 2) {
     const std::string_view word = call.arg(i);
@@ -62,16 +90,36 @@ bool ReadSpillOptions(Call& call, std::size_t from, SpillOptions* options) {
         return false;
       }
       options->ttl = std::min(*ttl, kTtlMax);
-    } else if (SameWord(word, "hint")) {
-      if (!ReadHint(value, &options->set.hint)) {
-        call.Error(fmt::format("ERR hint: '{}' is not again, done or none", value));
-        return false;
-      }
     } else {
-      call.Error(fmt::format("ERR '{}' is no option; known: TOKENS, AGENT, PARENT, META, TTL, HINT",
-                             Lower(word)));
+      const Word read = ReadAdvice(call, word, value, &options->set);
+      if (read == Word::kOther) {
+        call.Error(
+            fmt::format("ERR '{}' is no option; known: TOKENS, AGENT, PARENT, META, TTL, HINT, "
+                        "ETA, STEP, RECOMPUTE",
+                        Lower(word)));
+      }
+      if (read != Word::kRead) return false;
+    }
+  }
+  return true;
+}
+
+// Of a read or a touch.
+bool ReadAllAdvice(Call& call, std::size_t from, SetOptions* said) {
+  for (std::size_t i = from; i < call.args.size(); i += 2) {
+    if (i + 1 >= call.args.size()) {
+      call.SyntaxError();
       return false;
     }
+    const bool known = !SameWord(call.arg(i), "recompute");
+    const Word read = known ? ReadAdvice(call, call.arg(i), call.arg(i + 1), said) : Word::kOther;
+    if (read == Word::kOther) {
+      call.Error(
+          fmt::format("ERR '{}' is no option here; known: HINT again, done or none; ETA and "
+                      "STEP",
+                      Lower(call.arg(i))));
+    }
+    if (read != Word::kRead) return false;
   }
   return true;
 }
@@ -113,16 +161,19 @@ void SpillGet(Call& call) {
   if (key.empty()) return;
   std::int64_t offset = 0;
   std::int64_t bytes = -1;
-  if (call.args.size() == 5 && SameWord(call.arg(2), "range")) {
+  std::size_t from = 2;
+  if (call.args.size() >= 5 && SameWord(call.arg(2), "range")) {
     if (!IntegerArg(call, 3, &offset) || !IntegerArg(call, 4, &bytes)) return;
     if (offset < 0 || bytes < 0) return call.Error("ERR RANGE needs an offset and a length from 0");
-  } else if (call.args.size() != 2) {
-    return call.SyntaxError();
+    from = 5;
   }
+  SetOptions said;
+  if (!ReadAllAdvice(call, from, &said)) return;
   Lease lease;
   const Read read = ReadValue(call, key, &lease);
   if (read == Read::kWaits || read == Read::kFailed) return;
   if (!lease) return call.reply.Null();
+  call.state.direct().Advise(key, said);
   const bool range = bytes >= 0;
   call.reply.Map(range ? 6 : 5);
   call.reply.Bulk("tokens");
@@ -139,8 +190,8 @@ void SpillGet(Call& call) {
   }
   call.reply.Bulk("value");
   if (!range) return ReplyValue(call, std::move(lease));
-  const auto from = std::min<std::size_t>(static_cast<std::size_t>(offset), lease.size());
-  call.reply.Bulk(lease.text().substr(from, static_cast<std::size_t>(bytes)));
+  const auto first = std::min<std::size_t>(static_cast<std::size_t>(offset), lease.size());
+  call.reply.Bulk(lease.text().substr(first, static_cast<std::size_t>(bytes)));
 }
 
 void SpillMatch(Call& call) {
@@ -150,14 +201,12 @@ void SpillMatch(Call& call) {
 }
 
 void SpillTouch(Call& call) {
-  Hint hint = Hint::kNone;
-  if (call.args.size() == 4 && (!SameWord(call.arg(2), "hint") || !ReadHint(call.arg(3), &hint))) {
-    return call.Error("ERR what follows the key must be HINT again, done or none");
-  }
-  if (call.args.size() != 2 && call.args.size() != 4) return call.SyntaxError();
+  SetOptions said;
+  if (!ReadAllAdvice(call, 2, &said)) return;
   std::string buffer;
   const std::string_view key = KeyArg(call, 1, &buffer);
-  if (!key.empty()) call.reply.Integer(call.state.cache().Touch(key, hint) ? 1 : 0);
+  if (key.empty()) return;
+  call.reply.Integer(call.state.cache().Touch(key, said.hint, said.eta, said.step) ? 1 : 0);
 }
 
 void SpillPrefetch(Call& call) {
@@ -257,6 +306,18 @@ void SpillPressure(Call& call) {
   call.reply.Integer(static_cast<std::int64_t>(applied.left.size()));
 }
 
+// What the demo says of itself. Of figures those before a wrong one are taken.
+void SpillCaption(Call& call) {
+  if (call.args.size() % 2 == 0) return call.SyntaxError();
+  Caption& caption = call.state.caption;
+  for (std::size_t i = 3; i + 1 < call.args.size(); i += 2) {
+    const Status told = caption.Tell(call.arg(i), call.arg(i + 1));
+    if (!told) return call.Error(fmt::format("ERR {}", told.error().message));
+  }
+  caption.Say(call.arg(1), call.arg(2));
+  call.reply.Ok();
+}
+
 // --- a value in pieces, for those larger than one argument may be ---
 
 void SpillBegin(Call& call) {
@@ -274,6 +335,9 @@ void SpillBegin(Call& call) {
   upload.key = key;
   upload.ttl = options.ttl;
   upload.hint = options.set.hint;
+  upload.eta = options.set.eta;
+  upload.recompute = options.set.recompute;
+  upload.step = options.set.step;
   const Direct::Wrote wrote =
       call.state.direct().Reserve(key, static_cast<Bytes>(bytes), options.set, &upload.room);
   if (wrote.soon && !session.no_more_waiting) {
@@ -319,8 +383,13 @@ void SpillCommit(Call& call) {
   }
   const Direct::Wrote wrote = call.state.direct().Commit(&upload.room, EndOf(call, upload.ttl));
   if (wrote.status && wrote.was_new) call.state.CountNew(DbKeyOf(upload.key).db);
-  if (wrote.status && upload.hint != Hint::kNone) {
-    call.state.cache().Touch(upload.key, upload.hint);
+  if (wrote.status) {
+    SetOptions said;
+    said.hint = upload.hint;
+    said.eta = upload.eta;
+    said.step = upload.step;
+    said.recompute = upload.recompute;
+    call.state.direct().Advise(upload.key, said);
   }
   session.upload.reset();
   AnswerStored(call, wrote.status ? Stored::kYes : Stored::kRefused);

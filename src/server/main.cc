@@ -14,7 +14,9 @@
 #include "base/parse.h"
 #include "base/run_dir.h"
 #include "base/small_file.h"
+#include "cache/flush.h"
 #include "demo/play.h"
+#include "server/dashboard.h"
 #include "server/notify.h"
 #include "server/server.h"
 #include "server/settings.h"
@@ -127,6 +129,21 @@ void RunUntilTold(State* state, Server* server, const Flags& flags, Duration for
   NotifyManager("STOPPING=1");
 }
 
+// Nobody is connected any more. What only memory has would be gone.
+void Flush(Cache* cache, Duration within) {
+  if (cache->stats().disk.name.empty()) return;
+  const Flushed flushed = FlushToDisk(cache, within);
+  LogInfo("spillwayd: wrote {} entries ({}) that only memory had", flushed.entries,
+          FormatBytes(flushed.bytes));
+  if (flushed.entries_left == 0) return;
+  LogWarning("spillwayd: {} entries ({}) were left: {}", flushed.entries_left,
+             FormatBytes(flushed.bytes_left),
+             within == Duration::zero()
+                 ? std::string("stop_flush is 0")
+                 : fmt::format("the disk tier has no room, or {} (stop_flush) were not enough",
+                               FormatDuration(within)));
+}
+
 int Serve(Config config, const Flags& flags, Duration for_time) {
   const auto events = std::make_shared<State::Events>();
   const auto feed = std::make_shared<http::Feed>();
@@ -140,16 +157,21 @@ int Serve(Config config, const Flags& flags, Duration for_time) {
   if (!flags.has_socket && config.server.socket.empty()) {
     config.server.socket = DefaultSocket(config);
   }
+  Duration stop_flush{};
   {
     State state(config, cache->get(), events);
     state.config_file = flags.config;
     Result<std::unique_ptr<Server>> server = Server::Open(&state);
     if (!server) return Say(server.error());
-    const Result<std::unique_ptr<Watching>> watching = Watching::Open(&state, server->get(), feed);
+    const Watched watched{feed, config.cache.thresholds, DashboardFiles()};
+    const Result<std::unique_ptr<Watching>> watching =
+        Watching::Open(&state, server->get(), watched);
     if (!watching) return Say(watching.error());
     if (const Status started = (*cache)->Start(); !started) return Say(started.error());
     RunUntilTold(&state, server->get(), flags, for_time);
+    stop_flush = state.settings.stop_flush;
   }
+  Flush(cache->get(), stop_flush);
   if (const Status closed = Cache::Close(std::move(*cache)); !closed) return Say(closed.error());
   LogInfo("spillwayd: closed");
   return 0;

@@ -98,7 +98,11 @@ struct Session {
     Reservation room;
     Bytes filled = 0;
     std::optional<Duration> ttl;  // From the commit on.
+    // Of its next use.
     Hint hint = Hint::kNone;
+    std::optional<Duration> eta;
+    std::optional<Duration> recompute;
+    std::string step;
   };
   std::optional<Upload> upload;
 

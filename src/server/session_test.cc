@@ -209,6 +209,34 @@ TEST_F(CommandTest, SpillSetKeepsWhatItWasToldAndMatchFollowsTheChain) {
   EXPECT_THAT(Do({"SPILL.MODE"}), HasSubstr("relaxed"));
 }
 
+TEST_F(CommandTest, WhatIsSaidOfTheNextUseReachesTheScore) {
+  config_.cache.policy = "score";
+  Open();
+  EXPECT_EQ(
+      Do({"SPILL.SET", "k", "v", "HINT", "again", "ETA", "30s", "STEP", "tool", "RECOMPUTE", "2s"}),
+      "+OK\r\n");
+  const std::string said = Do({"SPILL.EXPLAIN", "k"});
+  EXPECT_THAT(said, HasSubstr("waits for tool"));
+  EXPECT_THAT(said, HasSubstr("said to be used again"));
+  EXPECT_THAT(said, HasSubstr("A miss would cost 2 s."));
+  EXPECT_THAT(Do({"SPILL.GET", "k", "RANGE", "0", "1", "STEP", "human"}), HasSubstr("$1\r\nv\r\n"));
+  EXPECT_THAT(Do({"SPILL.EXPLAIN", "k"}), HasSubstr("waits for human"));
+  EXPECT_EQ(Do({"SPILL.TOUCH", "k", "HINT", "done", "STEP", "build", "ETA", "500ms"}), ":1\r\n");
+  EXPECT_THAT(Do({"SPILL.EXPLAIN", "k"}), HasSubstr("waits for build, said to be done"));
+  EXPECT_EQ(Do({"SPILL.BEGIN", "p", "1", "STEP", "piece", "RECOMPUTE", "3s"}), "+OK\r\n");
+  EXPECT_EQ(Do({"SPILL.APPEND", "x"}), ":1\r\n");
+  EXPECT_EQ(Do({"SPILL.COMMIT"}), "+OK\r\n");
+  EXPECT_THAT(Do({"SPILL.EXPLAIN", "p"}), HasSubstr("waits for piece"));
+  EXPECT_THAT(Do({"SPILL.EXPLAIN", "p"}), HasSubstr("A miss would cost 3 s."));
+
+  EXPECT_THAT(Do({"SPILL.TOUCH", "k", "ETA", "soon"}), HasSubstr("eta: 'soon' is not a duration"));
+  EXPECT_THAT(Do({"SPILL.TOUCH", "k", "RECOMPUTE", "1s"}), HasSubstr("is no option here"));
+  EXPECT_THAT(Do({"SPILL.GET", "k", "HINT", "maybe"}), HasSubstr("not again, done or none"));
+  EXPECT_THAT(Do({"SPILL.GET", "k", "HINT"}), HasSubstr("syntax error"));
+  EXPECT_THAT(Do({"SPILL.SET", "k", "v", "STEP", std::string(2000, 'x')}), HasSubstr("at most"));
+  EXPECT_THAT(Do({"SPILL.SET", "k", "v", "RECOMPUTE", "-1s"}), HasSubstr("not a duration"));
+}
+
 TEST_F(CommandTest, AValueInPiecesIsSeenOnlyWhenItIsWhole) {
   Open();
   EXPECT_EQ(Do({"SPILL.BEGIN", "k", "6"}), "+OK\r\n");

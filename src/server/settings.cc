@@ -150,6 +150,12 @@ constexpr std::array kRows = {
                [](std::string_view text, Settings* s) { return ReadNumber(text, &s->io_threads); },
                [](const Settings& s) { return fmt::to_string(s.io_threads); }},
     SettingRow{
+        "stop_flush", "", "a duration", true, false,
+        "When it is told to stop, and has a disk tier: how long it may write there what only "
+        "memory has, the most valuable first; 0: not at all.",
+        [](std::string_view text, Settings* s) { return ReadTime(text, &s->stop_flush); },
+        [](const Settings& s) { return PrintTime(s.stop_flush); }},
+    SettingRow{
         "on_blocked", "", "auto, error or drop", true, false,
         "What a write gets that no tier may take: `error` is Redis's OOM; `drop` says OK, "
         "and the key is erased; `auto` drops for keys of LMCache's shape on connections "

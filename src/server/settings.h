@@ -34,6 +34,8 @@ struct Settings {
   Duration idle_max{};           // Zero: a client may be idle for ever.
   Duration stall_max = std::chrono::seconds(60);  // Half a request, or unread replies.
   std::uint64_t io_threads = 0;                   // 0: half of the cores, at most 8.
+  // --- when it ends ---
+  Duration stop_flush = std::chrono::seconds(5);  // Zero: what only memory has is left.
   // --- under pressure ---
   OnBlocked on_blocked = OnBlocked::kAuto;
   // --- what is said ---

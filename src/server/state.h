@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cache/direct.h"
+#include "server/caption.h"
 #include "server/db_key.h"
 #include "server/session.h"
 #include "server/settings.h"
@@ -94,6 +95,7 @@ class State {
     std::atomic<std::uint64_t> dropped_writes{0};
     std::atomic<std::uint64_t> refused_writes{0};
     std::atomic<std::uint64_t> hits{0};
+    std::atomic<std::uint64_t> hit_tokens{0};  // Of values handed to clients whole.
     std::atomic<std::uint64_t> misses{0};
     std::atomic<std::uint64_t> closed_slow{0};
     std::atomic<std::uint64_t> pairs_erased{0};
@@ -103,6 +105,7 @@ class State {
   std::atomic<std::uint64_t> connected{0};
   std::atomic<int> in_flight{0};      // Submits whose completion will be posted.
   std::atomic<bool> any_kill{false};  // CLIENT KILL has named somebody.
+  Caption caption;                    // What the demo says of it.
   const std::int64_t started_unix_ms;
   const std::string run_id;
 

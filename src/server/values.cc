@@ -57,6 +57,8 @@ Read ReadValue(Call& call, std::string_view cache_key, Lease* lease) {
 }
 
 void ReplyValue(Call& call, Lease lease) {
+  call.state.counters.hit_tokens.fetch_add(static_cast<std::uint64_t>(lease.tokens()),
+                                           std::memory_order_relaxed);
   if (lease.size() <= kCopiedReplyMax) {
     call.reply.Bulk(lease.text());
     return;

@@ -1,5 +1,7 @@
 #include "server/watching.h"
 
+#include <algorithm>
+#include <chrono>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -43,34 +45,58 @@ void ForEachCalled(const State& state, Each&& each) {
 
 }  // namespace
 
-Watching::Watching(State* state, const Server* server, std::shared_ptr<const http::Feed> feed)
-    : state_(state), server_(server), feed_(std::move(feed)) {
+Watching::Watching(State* state, const Server* server, const Watched& watched)
+    : state_(state), server_(server), feed_(watched.feed) {
   http::Api::Settings settings;
   settings.cache = &state->cache();
   settings.feed = feed_.get();
   settings.hosts = HostsOf(state->settings);
+  settings.files = watched.files;
+  settings.history = &history_;
+  settings.thresholds = watched.thresholds;
+  settings.facts = [state] {
+    return http::ServerFacts{.started_unix_ms = state->started_unix_ms,
+                             .hit_tokens = state->counters.hit_tokens.load()};
+  };
   settings.password = [state] {
     const std::lock_guard lock(state->commands);  // CONFIG SET may change it.
     return state->settings.password;
   };
   settings.not_ready = [this] { return WhyNotReady(); };
   settings.metrics = [this](http::Exposition* page) { AddMetrics(page); };
+  settings.caption = [state]() -> std::optional<std::pair<std::string, std::string>> {
+    const std::optional<Caption::Words> words = state->caption.words();
+    if (!words) return std::nullopt;
+    return std::pair(words->phase, words->text);
+  };
   api_.emplace(std::move(settings));
 }
 
 Result<std::unique_ptr<Watching>> Watching::Open(State* state, const Server* server,
-                                                 std::shared_ptr<const http::Feed> feed) {
-  std::unique_ptr<Watching> watching(new Watching(state, server, std::move(feed)));
+                                                 const Watched& watched) {
+  std::unique_ptr<Watching> watching(new Watching(state, server, watched));
   const Settings& settings = state->settings;
   if (settings.http_port == 0) return watching;
   http::HttpSettings http;
   http.bind = settings.http_bind == "localhost" ? "127.0.0.1" : settings.http_bind;
   http.port = static_cast<std::uint16_t>(settings.http_port);
+  http.tick = [self = watching.get()] { return self->Remember(); };
   Result<std::unique_ptr<http::HttpServer>> opened = http::HttpServer::Open(http, &*watching->api_);
   if (!opened) return opened.error();
   watching->http_ = std::move(*opened);
-  LogInfo("spillwayd: http://{}:{}/ has metrics and the API", http.bind, watching->http_->port());
+  LogInfo("spillwayd: http://{}:{}/ has {}metrics and the API", http.bind, watching->http_->port(),
+          watched.files.empty() ? "" : "the dashboard, ");
   return watching;
+}
+
+// A sample a second; where looking takes long, so seldom that it is no more than a
+// two-hundredth of a core.
+Duration Watching::Remember() {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kShare = 200;
+  const Clock::time_point began = Clock::now();
+  history_.Add(state_->cache().stats(), state_->UnixMs());
+  return std::max<Duration>(std::chrono::seconds(1), kShare * (Clock::now() - began));
 }
 
 std::string Watching::WhyNotReady() const {
@@ -98,6 +124,7 @@ void Watching::AddMetrics(http::Exposition* page) const {
                 counters.refused_writes.load());
   page->Counter("spillway_writes_dropped_total", "Writes said to be done and dropped (on_blocked).",
                 counters.dropped_writes.load());
+  state_->caption.AddMetrics(page);
   const std::lock_guard lock(state_->commands);
   page->Counter("spillway_command_calls_total", "Calls of each command.");
   ForEachCalled(*state_, [&](const std::string& name, const CommandCounts& counts) {

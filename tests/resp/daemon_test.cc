@@ -345,6 +345,41 @@ TEST_F(DaemonTest, WhoCantStartSaysWhy) {
   EXPECT_THAT(Refusal("--for 1s --config " + dir_ + "/none.toml"), HasSubstr("no such file"));
 }
 
+// Nothing goes to disk by itself here: what is found again was written when it
+// was told to stop.
+TEST_F(DaemonTest, WhatOnlyMemoryHadIsServedAfterSigtermAndARestart) {
+  const std::string config = "capacity = \"64MiB\"\ndisk_dir = \"" + dir_ +
+                             "/disk\"\ndisk_capacity = \"256MiB\"\nwrite_behind_after = \"1h\"\n";
+  const auto fill_and_stop = [&] {
+    Client client(socket());
+    for (int i = 0; i < 200; ++i) {
+      ASSERT_EQ(Do(client, {"SET", "k" + std::to_string(i), Value(i, 100'000)}), "+OK\r\n");
+    }
+    ASSERT_EQ(daemon_->Stop(), 0);
+  };
+  const auto served = [&] {
+    Client client(socket());
+    int count = 0;
+    for (int i = 0; i < 200; ++i) {
+      const std::string got = Do(client, {"GET", "k" + std::to_string(i)});
+      if (got == "$-1\r\n") continue;
+      EXPECT_EQ(got, "$100000\r\n" + Value(i, 100'000) + "\r\n") << i;
+      ++count;
+    }
+    return count;
+  };
+  Start(config);
+  fill_and_stop();
+  Start(config);
+  EXPECT_EQ(served(), 200);
+  Do({"FLUSHALL"});
+  ASSERT_EQ(daemon_->Stop(), 0);
+  Start(config + "[server]\nstop_flush = 0\n");  // It can be left out.
+  fill_and_stop();
+  Start(config);
+  EXPECT_EQ(served(), 0);
+}
+
 TEST_F(DaemonTest, StopsGracefullyAndStartsWarm) {
   const std::string config = "capacity = \"64MiB\"\ndisk_dir = \"" + dir_ +
                              "/disk\"\ndisk_capacity = \"256MiB\"\nwrite_behind_after = \"10ms\"\n";

@@ -5,8 +5,9 @@ Writers set, overwrite, delete and read keys of their own on a daemon with a dis
 tier, until it is killed: by SIGKILL and by SIGTERM in turn. It is started again on
 the same directory and every key is read. What it serves must be the last value
 that was acknowledged, or one that was on its way when the daemon died: never a
-damaged one, never an older one, never one whose DEL was acknowledged. A cache may
-forget; how much it kept is printed.
+damaged one, never an older one, never one whose DEL was acknowledged. After SIGKILL
+a cache may have forgotten; how much it kept is printed. After SIGTERM nothing may be
+missing: what only memory had was written first.
 
 Exit status: 0 all good, 1 something is wrong.
 """
@@ -89,12 +90,16 @@ class Writer:
         self.may_be = {key: set() for key in self.keys}
         self.next = 1
         self.acknowledged = self.read = 0
+        self.there = set()  # Keys that were set or read, and not deleted since.
+        self.deleting = None  # The key of a DEL that was not answered.
         self.wrong = []
 
     def check(self, key, got, where):
         self.read += 1
+        self.there.discard(key)
         if got is None:
             return False
+        self.there.add(key)
         number = int(got.split(b" ", 1)[0]) if got[:1].isdigit() else -1
         if number not in self.may_be[key]:
             what = "older or deleted" if got == value_of(key, number) else "damaged"
@@ -119,7 +124,10 @@ class Writer:
         if dice < 0.35:
             return self.check(key, client(b"GET", key), "under load")
         if dice < 0.5:
+            self.deleting = key
             client(b"DEL", key)
+            self.deleting = None
+            self.there.discard(key)
             self.may_be[key] = set()
         else:
             number, self.next = self.next, self.next + 1
@@ -129,6 +137,7 @@ class Writer:
             if answer != b"+OK":
                 self.wrong.append(f"SET {key.decode()}: {answer}")
             self.may_be[key] = {number}
+            self.there.add(key)
         self.acknowledged += 1
 
 
@@ -165,8 +174,15 @@ def one_round(program, folder, writers, dice, how):
     written = sum(1 for w in writers for key in w.keys if w.may_be[key])
     process, path, ready = start(program, folder)
     client = Client(path)
-    found = sum(w.check(key, client(b"GET", key), "after " + how.name)
-                for w in writers for key in w.keys)
+    found = 0
+    for writer in writers:
+        for key in writer.keys:
+            expected = key in writer.there and key != writer.deleting
+            there = writer.check(key, client(b"GET", key), "after " + how.name)
+            found += there
+            if how == signal.SIGTERM and expected and not there:
+                writer.wrong.append(f"after SIGTERM: {key.decode()}: missing")
+        writer.deleting = None
     client.close()
     process.send_signal(signal.SIGKILL)  # At once: also a warm start may be cut short.
     process.wait(60)
