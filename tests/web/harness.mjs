@@ -1,0 +1,78 @@
+// Tests by name, one after another; what fails is told with its page as it looked.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { until } from "./daemon.mjs";
+
+const tests = [];
+export const test = (name, run) => tests.push({ name, run });
+
+export function check(what, holds, saw = "") {
+  if (!holds) throw new Error(`${what}${saw === "" ? "" : `; saw: ${JSON.stringify(saw)?.slice(0, 600)}`}`);
+}
+
+export function equal(what, saw, wanted) {
+  check(`${what}: wanted ${JSON.stringify(wanted)}`, JSON.stringify(saw) === JSON.stringify(wanted), saw);
+}
+
+// The page's number is the one of /metrics, fetched in the same moment, and its text is that
+// number. A stream is behind by a tenth of a second, on a busy machine by more: both are read
+// again for as long as 3 s.
+export async function sameAsMetrics(page, daemon, selector, fromMetrics, text) {
+  let shown;
+  let wanted;
+  await until(
+    `${selector} is as /metrics has it`,
+    async () => {
+      shown = {
+        value: Number(await page.getAttribute(selector, "data-value")),
+        text: await page.textContent(selector),
+      };
+      wanted = fromMetrics(await daemon.metrics());
+      return close(shown.value, wanted);
+    },
+    3000,
+  ).catch(() => {
+    throw new Error(`${selector}: the page has ${JSON.stringify(shown)}, /metrics ${wanted}`);
+  });
+  if (text) check(`${selector} reads as its number`, shown.text.startsWith(text(wanted)), shown.text);
+  return shown;
+}
+
+const close = (a, b) => a === b || Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
+
+// Sizes as the page writes them, made here anew.
+export function bytesText(n) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const at = n < 1024 ? 0 : Math.min(4, Math.floor(Math.log(n) / Math.log(1024)));
+  const value = n / 1024 ** at;
+  if (at === 0) return `${n} B`;
+  const places = value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  return `${value.toFixed(places)} ${units[at]}`;
+}
+
+export async function runAll(filter, pageNow) {
+  let failed = 0;
+  let passed = 0;
+  for (const { name, run } of tests) {
+    if (filter && !name.includes(filter)) continue;
+    const began = Date.now();
+    try {
+      await run();
+      passed++;
+      if (process.env.VERBOSE) console.log(`ok     ${name} (${Date.now() - began} ms)`);
+    } catch (error) {
+      failed++;
+      console.log(`FAILED: ${name}\n  ${String(error.stack).split("\n").slice(0, 4).join("\n  ")}`);
+      try {
+        mkdirSync("failed", { recursive: true });
+        const path = join("failed", `${name.replace(/\W+/g, "-")}.png`);
+        await pageNow()?.screenshot({ path });
+        console.log(`  its page: build/web-tests/${path}`);
+      } catch {
+        // There was none.
+      }
+    }
+  }
+  console.log(`${passed} passed, ${failed} failed, 0 skipped`);
+  return failed;
+}

@@ -1,0 +1,63 @@
+// pictures.mjs SPILLWAYD FOLDER: every view in light and dark, of the demo as it runs.
+import { spawn, spawnSync } from "node:child_process";
+import { mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { openBrowser, openPage } from "./browser.mjs";
+import { Daemon, freePort, until, wait } from "./daemon.mjs";
+
+const [program, folder] = process.argv.slice(2);
+mkdirSync(folder, { recursive: true });
+const port = await freePort();
+const demo = spawn(program, ["--demo", "--for", "55s", "--http-port", String(port)], { stdio: "ignore" });
+const url = `http://127.0.0.1:${port}/`;
+await until("the demo answers", async () => (await fetch(`${url}readyz`)).ok, 20_000);
+const browser = await openBrowser();
+const pages = {};
+for (const colorScheme of ["light", "dark"]) {
+  pages[colorScheme] = await openPage(browser, url, { colorScheme, deviceScaleFactor: 1 });
+}
+
+async function picture(name, view, act) {
+  for (const [theme, { page }] of Object.entries(pages)) {
+    await page.bringToFront();
+    await page.goto(`${page.url().split("#")[0]}#${view}`);
+    await act?.(page);
+    await wait(400);
+    await page.screenshot({ path: join(folder, `${name}-${theme}.png`) });
+    await page.keyboard.press("Escape");
+  }
+}
+
+// The stranger is there, and was before.
+const begun = Date.now();
+await wait(Math.max(0, Number(process.env.AFTER_MS ?? 22_000) - (Date.now() - begun)));
+await picture("overview", "overview");
+await picture("steps", "steps");
+await picture("contexts", "contexts", (page) => page.waitForSelector(".table-row:not(.head):not(.waiting)"));
+await picture("context", "contexts", async (page) => {
+  await page.waitForSelector(".table-row:not(.head):not(.waiting)");
+  await page.click(".sheet .table-row >> nth=2");
+  await page.waitForSelector(".journey");
+});
+await picture("events", "events");
+demo.kill("SIGINT");
+await new Promise((resolve) => demo.on("exit", resolve));
+await picture("gone", "overview", () => wait(1500));
+
+const locked = await new Daemon(program, { settings: 'capacity = "64MiB"', password: "open sesame" }).start();
+await locked.send([["SPILL.SET", "context:planner", "x".repeat(9000), "TOKENS", 512]]);
+for (const { page } of Object.values(pages)) await page.goto(`${locked.url}/`);
+await picture("login", "overview", (page) => page.waitForSelector("#password:visible"));
+await picture("controls", "controls", async (page) => {
+  await page.fill("#password", "open sesame");
+  await page.keyboard.press("Enter");
+  await page.click("text=Reclaim …");
+  await page.click("dialog >> text=Reclaim >> nth=-1");
+  await page.waitForSelector(".result.good, .result.bad");
+});
+await browser.close();
+await locked.close();
+// A quarter of the bytes, where pngquant is installed.
+for (const name of readdirSync(folder).filter((each) => each.endsWith(".png"))) {
+  spawnSync("pngquant", ["--force", "--skip-if-larger", "--output", join(folder, name), "64", join(folder, name)]);
+}

@@ -1,0 +1,36 @@
+// Light, dark, or as the system has it. Kept in this browser, if it lets us.
+type Theme = "system" | "light" | "dark";
+const ORDER: Theme[] = ["system", "light", "dark"];
+const STORED = "spillway-theme";
+
+let chosen: Theme = "system"; // For browsers that keep nothing.
+
+function remembered(): string | null {
+  try {
+    return localStorage.getItem(STORED);
+  } catch {
+    return chosen;
+  }
+}
+
+export function current(): Theme {
+  const stored = remembered() as Theme | null;
+  return stored && ORDER.includes(stored) ? stored : "system";
+}
+
+export function apply(theme: Theme): void {
+  if (theme === "system") document.documentElement.removeAttribute("data-theme");
+  else document.documentElement.dataset.theme = theme;
+  chosen = theme;
+  try {
+    localStorage.setItem(STORED, theme);
+  } catch {
+    // It is asked again next time.
+  }
+}
+
+export function next(): Theme {
+  const theme = ORDER[(ORDER.indexOf(current()) + 1) % ORDER.length]!;
+  apply(theme);
+  return theme;
+}

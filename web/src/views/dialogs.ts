@@ -1,0 +1,78 @@
+// Questions that want an answer: they hold the focus until they have one, and give it
+// back to where it was. Escape means no.
+import { h } from "../dom";
+
+function show(dialog: HTMLDialogElement): void {
+  const before = document.activeElement as HTMLElement | null;
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    before?.focus();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+export interface Question {
+  title: string;
+  text: string;
+  detail?: string;
+  yes: string;
+  danger?: boolean;
+  // What is done; the text it gives is the result. It may fail.
+  act(): Promise<string>;
+}
+
+// Asks, does it, and shows what came of it.
+export function confirm(question: Question): void {
+  const result = h("p", { class: "result", role: "status" });
+  const yes = h("button", { type: "button", class: question.danger ? "danger" : "primary" }, question.yes);
+  const no = h("button", { type: "button" }, "Cancel");
+  const dialog = h(
+    "dialog",
+    { class: "confirm", "aria-labelledby": "confirm-title" },
+    h("h2", { id: "confirm-title" }, question.title),
+    h("p", {}, question.text),
+    question.detail ? h("p", { class: "detail" }, h("code", {}, question.detail)) : null,
+    result,
+    h("div", { class: "buttons" }, no, yes),
+  );
+  no.addEventListener("click", () => dialog.close());
+  yes.addEventListener("click", () => {
+    yes.disabled = true;
+    result.textContent = "Under way …";
+    question
+      .act()
+      .then((text) => finish(text, "good"))
+      .catch((error: Error) => finish(`It was not done: ${error.message}`, "bad"));
+  });
+  const finish = (text: string, kind: string): void => {
+    result.textContent = text;
+    result.classList.add(kind);
+    yes.remove();
+    no.textContent = "Close";
+    no.focus();
+  };
+  show(dialog);
+  no.focus();
+}
+
+export function help(): void {
+  const rows: [string, string][] = [
+    ["1 … 5", "overview, contexts, steps, events, controls"],
+    ["/", "search contexts (in events: events)"],
+    ["↑ ↓ Page Home End", "move in the table of contexts; Enter opens one"],
+    ["t", "light, dark, or as the system has it"],
+    ["Esc", "close what is open"],
+    ["?", "this list"],
+  ];
+  const close = h("button", { type: "button" }, "Close");
+  const dialog = h(
+    "dialog",
+    { class: "confirm", "aria-labelledby": "help-title" },
+    h("h2", { id: "help-title" }, "Keys"),
+    h("dl", { class: "keys-help" }, ...rows.flatMap(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)])),
+    h("div", { class: "buttons" }, close),
+  );
+  close.addEventListener("click", () => dialog.close());
+  show(dialog);
+}
