@@ -32,6 +32,8 @@ int RunDemo(int argc, char** argv) {
   app.add_option("--for", length, "How long, at least 1s [60s]");
   app.add_option("--card-size", card_size,
                  "Bytes of the card [an eighth of what is free, at most 512MiB]");
+  app.add_flag("--whole", options.whole, "The whole story, however short");
+  app.add_option("--trace", options.trace, "Write all turns to this file, for spillway replay");
   app.add_option("--record", options.record, "Write memory over time to this CSV file");
   try {
     app.parse(argc, argv);

@@ -17,6 +17,7 @@
 #include "cli/selftest.h"
 #include "cli/simulate.h"
 #include "cli/squeeze.h"
+#include "cli/top.h"
 #include "spillway/version.h"
 
 namespace {
@@ -43,6 +44,8 @@ constexpr std::array kCommands = {
     Command{"squeeze", "a neighbour that takes memory of a GPU or card and gives it back",
             spillway::RunSqueeze},
     Command{"stats", "what a running spillwayd holds and did", spillway::RunStats},
+    Command{"top", "a running spillwayd, live; without one, this machine's memory",
+            spillway::RunTop},
 };
 
 void PrintHelp(std::FILE* to) {

@@ -34,8 +34,10 @@ struct SqueezeOptions {
   std::optional<Bytes> total;
   std::optional<Duration> hold;
   Bytes step = 64 * kMiB;
+  Duration every{};  // A pause after each step.
   Duration patience = std::chrono::seconds(5);
   bool ask = false;
+  bool when = false;
 };
 
 template <typename... Args>
@@ -128,23 +130,33 @@ Result<Target> OpenTarget(const SqueezeOptions& options) {
   return place;
 }
 
+std::int64_t UnixMicroseconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+}
+
 // Takes step by step, again and again while the card is full. Returns why it
-// stopped short, or nothing.
+// stopped short, or nothing. `first_us`: just before it had the first of it.
 std::string TakeAll(const Target& place, Holdings& holdings, const SqueezeOptions& options,
-                    StopSignals& signals) {
+                    StopSignals& signals, std::int64_t* first_us, int* waited) {
   constexpr Duration kBetweenTries = std::chrono::milliseconds(1);
   auto last_success = SteadyClock::now();
+  bool refused = false;
   while (holdings.held() < options.bytes) {
     if (signals.CameWithin(Duration::zero())) return "a signal came";
     const Bytes before = holdings.held();
+    if (before == 0) *first_us = UnixMicroseconds();
     Status taken = holdings.Take(std::min(options.step, options.bytes - before));
     if (taken) taken = place.Write(holdings.base() + before, holdings.held() - before);
     if (taken) {
+      refused = false;
+      if (options.every > Duration::zero()) (void)signals.CameWithin(options.every);
       last_success = SteadyClock::now();
     } else if (taken.error().code != Code::kNoMemory ||
                SteadyClock::now() - last_success >= options.patience) {
       return taken.error().message;
     } else {
+      if (!std::exchange(refused, true)) ++*waited;
       (void)signals.CameWithin(kBetweenTries);
     }
   }
@@ -194,14 +206,18 @@ int Squeeze(const SqueezeOptions& options) {
 
   const auto start = SteadyClock::now();
   const std::optional<DeviceRoom> asked = AskFirst(*place, options);
-  const std::string why_short = TakeAll(*place, holdings, options, signals);
+  std::int64_t first_us = 0;
+  int waited = 0;
+  const std::string why_short = TakeAll(*place, holdings, options, signals, &first_us, &waited);
   const auto taken = SteadyClock::now();
+  if (options.when) Say("began to take at {}.{:06}", first_us / 1'000'000, first_us % 1'000'000);
   if (why_short.empty()) {
     Say("has {} after {}", FormatBytes(holdings.held()), Milliseconds(taken - start));
   } else {
     Say("has only {} of {} after {}: {}", FormatBytes(holdings.held()), FormatBytes(options.bytes),
         Milliseconds(taken - start), why_short);
   }
+  if (waited > 0) Say("{} of its steps were refused at first", waited);
   if (!signals.came()) (void)signals.CameWithin(options.hold);
   const auto held_for = SteadyClock::now() - taken;
   const Bytes held = holdings.held();
@@ -230,6 +246,7 @@ int RunSqueeze(int argc, char** argv) {
   std::string total;
   std::string hold;
   std::string step;
+  std::string every;
   std::string patience;
   std::string card;
   CLI::App app(
@@ -247,8 +264,10 @@ int RunSqueeze(int argc, char** argv) {
                  "memory available)");
   app.add_option("--for", hold, "How long to hold it: 500ms, 10s (default: until Ctrl-C)");
   app.add_option("--step", step, "How much to take at a time (default: 64MiB)");
+  app.add_option("--every", every, "A pause after each step: 20ms (default: none)");
   app.add_option("--patience", patience,
                  "How long to keep trying while the device is full (default: 5s)");
+  app.add_flag("--when", options.when, "Say at which Unix time it began to take");
   app.add_flag("--ask", options.ask, "Ask the caches on the device first, and take it then");
   try {
     app.parse(argc, argv);
@@ -265,6 +284,7 @@ int RunSqueeze(int argc, char** argv) {
                                Read("--total", total, ParseBytes, &options.total),
                                Read("--for", hold, ParseDuration, &options.hold),
                                Read("--step", step, ParseBytes, &options.step),
+                               Read("--every", every, ParseDuration, &options.every),
                                Read("--patience", patience, ParseDuration, &options.patience)}) {
     if (!status) return Complain(status.error().message, 2);
   }

@@ -1,0 +1,66 @@
+// The screen of `spillway top`: what keys do to it, and what it shows. Knows no
+// terminal and no socket.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/top_watch.h"
+#include "view/event_log.h"
+#include "view/keys.h"
+#include "view/snapshot.h"
+
+namespace spillway {
+
+class TopView {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  // `start_unix_ms` is the same moment as people read it.
+  TopView(std::string where, Time start, std::int64_t start_unix_ms)
+      : where_(std::move(where)), start_(start), start_unix_ms_(start_unix_ms) {}
+
+  // What a key asks of whoever runs it.
+  enum class Asks : std::uint8_t { kNothing, kQuit, kExplain };
+  Asks Press(const view::KeyPress& key);
+  // For kExplain: the key of the context that is chosen; empty: none is.
+  std::string chosen() const;
+  // Shown instead of contexts and events, until the next key.
+  void ShowPage(std::string title, const std::string& text);
+
+  // News from the daemon; while it is paused they wait.
+  void Hear(TopState state);
+  // Without a daemon.
+  void Hear(std::vector<view::TierRow> machine) { machine_ = std::move(machine); }
+  // How many contexts can be seen.
+  void SetRows(std::size_t rows);
+  TopWish wish() const { return wish_; }
+  bool alone() const { return !state_.ever; }
+
+  view::Snapshot Show(Time now) const;
+
+ private:
+  bool PressInFilter(const view::KeyPress& key);
+  void NextSort();
+  void MoveBy(std::ptrdiff_t rows);
+  void Note(const demo::News& news);
+  std::optional<view::Flows> FlowsNow() const;
+  std::string KeysLine() const;
+
+  const std::string where_;
+  const Time start_;
+  const std::int64_t start_unix_ms_;
+  TopWish wish_;
+  bool paused_ = false;
+  bool filtering_ = false;  // What is typed is the filter.
+  std::string before_filter_;
+  std::size_t chosen_ = 0;  // Of the rows that are shown.
+  std::string page_title_;
+  std::vector<std::string> page_;
+  TopState state_;
+  Time level_since_{};
+  std::vector<view::TierRow> machine_;
+  std::unique_ptr<view::EventLog> events_ = std::make_unique<view::EventLog>(TimePoint{});
+};
+
+}  // namespace spillway

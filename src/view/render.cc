@@ -1,0 +1,402 @@
+#include "view/render.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/parse.h"
+#include "base/printable.h"
+#include "view/line.h"
+#include "view/words.h"
+
+namespace spillway::view {
+
+namespace {
+
+// The least worth drawing a section for: its title and a line.
+constexpr std::size_t kSectionMin = 2;
+
+struct Glyphs {
+  std::string_view ours, others, free, rule;
+};
+constexpr Glyphs kUnicode{"█", "▒", "·", "─"};
+constexpr Glyphs kAscii{"#", "o", ".", "-"};
+
+std::string Repeat(std::string_view glyph, std::size_t times) {
+  std::string out;
+  for (std::size_t i = 0; i < times; ++i) out += glyph;
+  return out;
+}
+
+// Where a share of the card stands on a bar of `cells`.
+std::size_t CellOf(double share, std::size_t cells) {
+  const double at = std::clamp(share, 0.0, 1.0) * static_cast<double>(cells);
+  return std::min(cells, static_cast<std::size_t>(std::llround(at)));
+}
+
+class Drawing {
+ public:
+  Drawing(const Snapshot& snapshot, const Paper& paper)
+      : s_(snapshot), paper_(paper), glyphs_(paper.unicode ? kUnicode : kAscii) {}
+
+  std::vector<Line> Draw() {
+    AddTop();
+    const std::size_t last = s_.keys.empty() ? 0 : 1;
+    const std::size_t notes = paper_.height >= 24 ? std::min<std::size_t>(s_.notes.size(), 2) : 0;
+    if (!s_.page.empty()) {
+      AddPage(Left(last));
+    } else {
+      AddAgents(Left(notes + last));
+      if (s_.contexts) AddContexts(ContextRows());
+      if (s_.daemon) AddEvents(Left(notes + last));
+    }
+    if (s_.page.empty()) AddNotes(notes);
+    if (last > 0) AddKeys();
+    if (lines_.size() > paper_.height) lines_.resize(paper_.height);
+    return std::move(lines_);
+  }
+
+  std::size_t RowsOfContexts() {
+    AddTop();
+    return ContextRows();
+  }
+
+ private:
+  Line& NewLine() { return lines_.emplace_back(); }
+  std::size_t Left(std::size_t kept) const {
+    const std::size_t used = lines_.size() + kept;
+    return paper_.height > used ? paper_.height - used : 0;
+  }
+
+  // All but the lists.
+  void AddTop() {
+    AddHead();
+    if (!s_.banner.empty()) NewLine().AddForeign(s_.banner, paper_.width, Ink::kEmergency);
+    if (s_.daemon) {
+      AddLevel();
+      AddBar();
+      AddMemory();
+      AddCounts();
+    }
+    for (const TierRow& tier : s_.tiers) AddTier(tier);
+    if (s_.flows) AddFlows(*s_.flows);
+    if (s_.daemon && !s_.contexts) AddDepartures();
+    if (s_.daemon && s_.neighbours_known) AddNeighbours();
+    if (!s_.caption.empty()) AddCaption();
+  }
+
+  void AddTitle(std::string_view text) {
+    Line& line = NewLine();
+    line.Add(Repeat(glyphs_.rule, 2), Ink::kFaint).Add(" ").Add(text).Add(" ");
+    if (line.columns() < paper_.width) {
+      line.Add(Repeat(glyphs_.rule, paper_.width - line.columns()), Ink::kFaint);
+    }
+  }
+
+  void AddHead() {
+    Line& line = NewLine();
+    line.Add(s_.title, Ink::kStrong);
+    if (!s_.where.empty()) line.Add("   ").AddForeign(s_.where, 40);
+    if (!s_.card.empty()) line.Add("   card ").AddForeign(s_.card, 32);
+    if (s_.memory.total > 0) line.Add(fmt::format(", {}", FormatBytes(s_.memory.total)));
+    const std::string time =
+        MinutesAndSeconds(s_.at) + (s_.length ? " of " + MinutesAndSeconds(*s_.length) : "");
+    if (paper_.width > line.columns() + time.size()) line.To(paper_.width - time.size());
+    line.Add(time);
+  }
+
+  void AddLevel() {
+    Line& line = NewLine();
+    line.Add(Upper(Name(s_.mode)), InkOf(s_.level));
+    if (s_.mode != ModeOf(s_.level)) line.Add(fmt::format(" (level {})", Name(s_.level)));
+    line.Add(fmt::format(" for {}  ", Seconds(s_.level_for))).To(28);
+    line.Add("pressure ").Add(PressureText(s_.pressure), InkOf(s_.level)).Add("  ");
+    if (s_.blocked) line.To(48).Add("sets are refused", Ink::kEmergency);
+  }
+
+  // Filled as far as memory is used, so that its end is the pressure and the
+  // marks under it are where levels begin.
+  void AddBar() {
+    const std::size_t cells = paper_.width > 2 ? paper_.width - 2 : 0;
+    const auto total = static_cast<double>(std::max<Bytes>(s_.memory.total, 1));
+    const auto ours = CellOf(static_cast<double>(s_.memory.ours()) / total, cells);
+    const auto used =
+        CellOf(static_cast<double>(s_.memory.ours() + s_.memory.others) / total, cells);
+    NewLine()
+        .Add("[")
+        .Add(Repeat(glyphs_.ours, ours), Ink::kOurs)
+        .Add(Repeat(glyphs_.others, used - ours), Ink::kOthers)
+        .Add(Repeat(glyphs_.free, cells - used), Ink::kFaint)
+        .Add("]");
+    AddMarks(cells);
+  }
+
+  void AddMarks(std::size_t cells) {
+    const Thresholds& t = s_.thresholds;
+    using enum Level;
+    const std::array<std::pair<Level, double>, 4> marks = {{{kNormal, t.normal},
+                                                            {kPressure, t.pressure},
+                                                            {kCritical, t.critical},
+                                                            {kEmergency, t.emergency}}};
+    Line& line = NewLine();
+    line.Add(" ");
+    for (const auto& [level, from] : marks) {
+      line.Add(fmt::format("{} {:.2f}  ", Upper(Name(level)).front(), from), Ink::kFaint);
+    }
+    for (const auto& [level, from] : marks) {
+      const std::size_t column = 1 + CellOf(from, cells);
+      if (line.columns() > column) continue;  // Two marks on one cell, or a very short bar.
+      line.To(column).Add(Upper(Name(level)).substr(0, 1), InkOf(level));
+    }
+  }
+
+  void AddMemory() {
+    Line& line = NewLine();
+    line.Add("memory  ").Add(glyphs_.ours, Ink::kOurs);
+    line.Add(fmt::format(" ours {}", FormatBytes(s_.memory.ours()))).To(27);
+    line.Add(glyphs_.others, Ink::kOthers);
+    line.Add(fmt::format(" others {}", FormatBytes(s_.memory.others))).To(46);
+    line.Add(glyphs_.free, Ink::kFaint);
+    line.Add(fmt::format(" free {}", FormatBytes(s_.memory.free))).To(63);
+    line.Add(fmt::format("reserve {}", FormatBytes(s_.stats.device.reserve)));
+  }
+
+  void AddCounts() {
+    const Stats& n = s_.stats;
+    Line& held = NewLine();
+    held.Add(fmt::format("cached  {} entries", Grouped(n.entries))).To(27);
+    held.Add(fmt::format("{} tokens", Grouped(static_cast<std::uint64_t>(n.tokens)))).To(46);
+    held.Add(fmt::format("{} leased", Grouped(n.leases))).To(63);
+    held.Add(fmt::format("{} set", Grouped(n.sets)));
+    Line& asked = NewLine();
+    asked.Add(fmt::format("asked   {} hits", Grouped(n.hits))).To(27);
+    asked.Add(fmt::format("{} misses", Grouped(n.misses))).To(46);
+    asked.Add(fmt::format("hits {}", ShareText(n.hits, n.hits + n.misses))).To(63);
+    const std::uint64_t refused = n.refused_blocked + n.refused_budget + n.refused_other;
+    asked.Add(fmt::format("{} refused", Grouped(refused)),
+              refused > 0 ? Ink::kCritical : Ink::kPlain);
+  }
+
+  // "host    [####....]  96 MiB of 128 MiB  0.75 NORMAL     210 entries"
+  void AddTier(const TierRow& tier) {
+    constexpr std::size_t kCells = 20;
+    Line& line = NewLine();
+    line.AddForeign(tier.name, 24).To(8);
+    if (!tier.note.empty()) {
+      line.Add(" ").AddForeign(tier.note, paper_.width, Ink::kFaint);
+      return;
+    }
+    if (tier.capacity > 0) {
+      const std::size_t used =
+          CellOf(static_cast<double>(tier.held) / static_cast<double>(tier.capacity), kCells);
+      line.Add("[").Add(Repeat(glyphs_.ours, used), Ink::kOurs);
+      line.Add(Repeat(glyphs_.free, kCells - used), Ink::kFaint).Add("] ");
+    }
+    line.Add(fmt::format("{} of {}", FormatBytes(tier.held),
+                         tier.capacity == 0 ? "any" : FormatBytes(tier.capacity)));
+    line.To(52).Add(PressureText(tier.pressure), InkOf(tier.level)).Add(" ");
+    line.Add(Upper(Name(tier.level)), InkOf(tier.level));
+    if (tier.entries) line.To(68).Add(fmt::format(" {} entr.", Grouped(*tier.entries)));
+  }
+
+  void AddFlows(const Flows& flows) {
+    const auto bytes = [](double rate) { return FormatBytes(static_cast<Bytes>(rate)); };
+    Line& line = NewLine();
+    line.Add(fmt::format("per s   {} down, {} up, {:.0f} gets, {:.0f} sets; ", bytes(flows.down),
+                         bytes(flows.up), flows.gets, flows.sets));
+    line.Add(fmt::format("{:.0f} dropped, ", flows.dropped));
+    if (paper_.width >= 100) {
+      line.Add(fmt::format("{:.0f} demoted, {:.0f} expired, ", flows.demoted, flows.expired));
+    }
+    line.Add(fmt::format("{:.0f} destroyed", flows.destroyed),
+             flows.destroyed >= 1 ? Ink::kCritical : Ink::kPlain);
+  }
+
+  // On two lines if it must be.
+  void AddCaption() {
+    const std::string& text = s_.caption;
+    std::size_t cut = text.size();
+    if (cut > paper_.width) cut = text.rfind(' ', paper_.width);
+    if (cut == text.npos) cut = paper_.width;
+    NewLine().AddForeign(text.substr(0, cut), paper_.width, Ink::kStrong);
+    if (cut >= text.size()) return;
+    NewLine().AddForeign(text.substr(cut), paper_.width, Ink::kStrong);
+  }
+
+  // Contexts get what is left, less a few lines for what left.
+  std::size_t ContextRows() const {
+    const std::size_t room = Left(s_.keys.empty() ? 0 : 1);
+    const std::size_t events = room >= 16 ? room / 3 : room >= 9 ? 4 : 0;
+    return room > events + 2 ? room - events - 2 : 0;
+  }
+
+  void AddContexts(std::size_t rows) {
+    if (rows == 0) return;
+    const ContextsView& view = *s_.contexts;
+    std::string text = fmt::format(
+        "contexts {} to {} of {}", Grouped(view.offset + (view.matching > 0 ? 1 : 0)),
+        Grouped(std::min(view.offset + std::min(rows, view.rows.size()), view.matching)),
+        Grouped(view.matching));
+    if (!view.search.empty()) {
+      text +=
+          fmt::format(" with '{}' ({} in all)", Printable(view.search, 24), Grouped(view.total));
+    }
+    AddTitle(fmt::format("{}, by {} {}", text, view.sort, view.desc ? "falling" : "rising"));
+    const std::size_t key = KeyWidth();
+    Line& head = NewLine();
+    head.Add("  key", Ink::kFaint).To(key);
+    if (WithAgent()) head.Add(" agent", Ink::kFaint).To(key + kAgentWidth);
+    head.Add(fmt::format(" {:>8} {:>9} {:<6} {} {:>8} {:>6} {:>3}", "tokens", "bytes", "tier", "B",
+                         "idle", "uses", "lea"),
+             Ink::kFaint);
+    for (std::size_t i = 0; i < rows; ++i) {
+      Line& line = NewLine();
+      if (i < view.rows.size()) AddContext(&line, view.rows[i], i == view.chosen);
+    }
+  }
+
+  static constexpr std::size_t kAgentWidth = 14;
+  static constexpr std::size_t kFiguresWidth = 49;
+  bool WithAgent() const { return paper_.width >= 100; }
+  std::size_t KeyWidth() const {
+    const std::size_t others = kFiguresWidth + (WithAgent() ? kAgentWidth : 0);
+    return paper_.width > others + 8 ? paper_.width - others : 8;
+  }
+
+  void AddContext(Line* line, const ContextRow& row, bool chosen) const {
+    const Ink ink = chosen ? Ink::kStrong : Ink::kPlain;
+    const std::size_t key = KeyWidth();
+    line->Add(chosen ? "> " : "  ", ink).AddForeign(row.key, key - 3, ink).To(key);
+    if (WithAgent())
+      line->Add(" ").AddForeign(row.agent, kAgentWidth - 2, ink).To(key + kAgentWidth);
+    line->Add(fmt::format(" {:>8} {:>9} ", Grouped(static_cast<std::uint64_t>(row.tokens)),
+                          FormatBytes(row.bytes)),
+              ink);
+    line->AddForeign(row.tier, 6, ink).To(key + (WithAgent() ? kAgentWidth : 0) + 26);
+    line->Add(fmt::format(" {} {:>8} {:>6} {:>3}", row.backed ? "B" : "-", Seconds(row.idle),
+                          Grouped(row.uses), Grouped(row.leases)),
+              ink);
+  }
+
+  void AddPage(std::size_t room) {
+    if (room < 2) return;
+    AddTitle(s_.page_title);
+    std::size_t left = room - 1;
+    for (const std::string& text : s_.page) {
+      // Long lines go on in the next.
+      for (std::size_t at = 0; left > 0 && (at < text.size() || at == 0); at += paper_.width) {
+        NewLine().AddForeign(std::string_view(text).substr(at, paper_.width), paper_.width);
+        --left;
+      }
+    }
+    for (; left > 0; --left) NewLine();
+  }
+
+  // On the last line, wherever the others end.
+  void AddKeys() {
+    while (Left(1) > 0) NewLine();
+    if (lines_.size() >= paper_.height && paper_.height > 0) lines_.resize(paper_.height - 1);
+    NewLine().AddForeign(s_.keys, paper_.width, Ink::kFaint);
+  }
+
+  void AddDepartures() {
+    Line& line = NewLine();
+    line.Add("left   ");
+    bool any = false;
+    for (int i = 0; i < kReasons; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      if (s_.stats.left_by_reason.at(at) == 0) continue;
+      any = true;
+      line.Add(fmt::format(" {} {} ({}) ", Name(static_cast<Reason>(i)),
+                           Grouped(s_.stats.left_by_reason.at(at)),
+                           FormatBytes(s_.stats.left_bytes_by_reason.at(at))));
+    }
+    if (!any) line.Add(" nothing", Ink::kFaint);
+  }
+
+  void AddNeighbours() {
+    Line& line = NewLine();
+    line.Add("others ");
+    if (s_.neighbours.empty()) line.Add(" no other process on the card", Ink::kFaint);
+    std::string_view before = " pid";
+    for (const NeighbourRow& row : s_.neighbours) {
+      line.Add(before).Add(fmt::format(" {} ", row.pid), Ink::kOthers).Add(row.what);
+      before = ",";
+    }
+  }
+
+  // Two columns, so that a dozen fit a small terminal.
+  void AddAgents(std::size_t room) {
+    if (s_.agents.empty() || room < 2 * kSectionMin + 1) return;
+    const std::size_t rows = std::min((s_.agents.size() + 1) / 2, room - kSectionMin - 1);
+    AddTitle(s_.agents_title);
+    for (std::size_t i = 0; i < rows; ++i) {
+      Line& line = NewLine();
+      AddAgent(&line, s_.agents[i]);
+      if (i + rows < s_.agents.size()) AddAgent(&line.To(paper_.width / 2), s_.agents[i + rows]);
+    }
+  }
+
+  static void AddAgent(Line* line, const AgentRow& row) {
+    const std::size_t from = line->columns();
+    const Ink ink = row.state == "idle" ? Ink::kFaint : Ink::kStrong;
+    line->AddForeign(row.name, 12, ink).To(from + 13).Add(row.state, ink).To(from + 24);
+    line->Add(
+        fmt::format("{:>6}t {:>7}", Grouped(static_cast<std::uint64_t>(row.tokens)), row.found),
+        ink);
+  }
+
+  void AddEvents(std::size_t room) {
+    if (room < kSectionMin) return;
+    AddTitle("what left, and why");
+    const std::size_t shown = std::min(s_.events.size(), room - 1);
+    for (std::size_t i = s_.events.size() - shown; i < s_.events.size(); ++i)
+      AddEvent(s_.events[i]);
+    while (Left(0) > 0 && room > shown + 1) {  // Notes keep their place at the bottom.
+      NewLine();
+      --room;
+    }
+  }
+
+  void AddEvent(const EventGroup& group) {
+    Line& line = NewLine();
+    line.Add(fmt::format("{:>7}  {:<9} {:>4} x ", Seconds(group.from), Done(group.action),
+                         Grouped(group.count)));
+    line.Add(fmt::format("{:<9}", Name(group.reason)), Ink::kStrong);
+    line.Add(fmt::format("{:>9}  ", FormatBytes(group.bytes)));
+    line.Add(fmt::format("{:<10} ", Upper(Name(group.level))), InkOf(group.level));
+    const std::size_t left = paper_.width > line.columns() ? paper_.width - line.columns() : 0;
+    const std::size_t two = group.count > 1 && left >= 44 ? (left - 4) / 2 : left;
+    line.AddForeign(group.first_key, two);
+    if (two != left) line.Add(" .. ").AddForeign(group.last_key, two);
+  }
+
+  void AddNotes(std::size_t notes) {
+    for (std::size_t i = 0; i < notes; ++i)
+      NewLine().AddForeign(s_.notes[i], paper_.width, Ink::kFaint);
+  }
+
+  const Snapshot& s_;
+  const Paper& paper_;
+  const Glyphs& glyphs_;
+  std::vector<Line> lines_;
+};
+
+}  // namespace
+
+std::size_t ContextRowsOn(const Snapshot& snapshot, const Paper& paper) {
+  return Drawing(snapshot, paper).RowsOfContexts();
+}
+
+std::vector<std::string> Render(const Snapshot& snapshot, const Paper& paper) {
+  std::vector<std::string> out;
+  for (const Line& line : Drawing(snapshot, paper).Draw()) {
+    out.push_back(line.Finish(paper.width, paper.color));
+  }
+  return out;
+}
+
+}  // namespace spillway::view

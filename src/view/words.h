@@ -1,0 +1,30 @@
+// How the demo says things, the same in table, log and summary.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "spillway/mode.h"
+#include "spillway/units.h"
+#include "view/event_log.h"
+
+namespace spillway::view {
+
+// "EMERGENCY"
+std::string Upper(std::string_view name);
+// "12,345"
+std::string Grouped(std::uint64_t number);
+// "7.3 s"
+std::string Seconds(Duration time);
+// "0:07"
+std::string MinutesAndSeconds(Duration time);
+// "0.97", or "unknown".
+std::string PressureText(std::optional<double> pressure);
+// "93.1 %" of all; "-" when there were none.
+std::string ShareText(std::uint64_t part, std::uint64_t all);
+// Past tense, for sentences: "destroyed".
+std::string_view Done(Action action);
+
+}  // namespace spillway::view
