@@ -22,12 +22,15 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "demo/client.h"
 #include "demo/http_client.h"
+#include "demo/metrics_page.h"
 #include "demo/report.h"
+#include "demo/totals.h"
 #include "device/testing/scratch_run_dir.h"
 
 extern char** environ;  // NOLINT: POSIX wants it declared by hand.
@@ -180,12 +183,124 @@ TEST_F(DemoTest, PlaysToItsEndWithoutATerminal) {
 
   EXPECT_THAT(text, AllOf(HasSubstr("fill: "), HasSubstr("a stranger: "), HasSubstr("summary: ")));
   EXPECT_THAT(text, HasSubstr("dropped"));
-  EXPECT_THAT(text, HasSubstr("destroyed   0 contexts"));
+  EXPECT_THAT(text, HasSubstr("destroyed   0 entries"));
   EXPECT_THAT(text, HasSubstr(", 0 wrong bytes\n"));
   EXPECT_THAT(text, Not(HasSubstr("trouble")));
   EXPECT_THAT(text, HasSubstr("curl -s http://127.0.0.1:7380/metrics"));
   EXPECT_TRUE(NothingIsLeftOf(pid));
   EXPECT_FALSE(Runs(DaemonIn(text)));
+}
+
+std::uint16_t HttpPortIn(const std::string& text) {
+  return static_cast<std::uint16_t>(
+      std::stoi("0" + Caught(text, "open http://127.0.0.1:([0-9]+)/")));
+}
+
+// The first number behind `what` in the summary, and what /metrics says.
+void ExpectAgrees(const std::string& text, const demo::MetricsPage& page, const std::string& what,
+                  const std::string& figure, int decimals) {
+  std::string said = Caught(text, what);
+  std::erase(said, ',');
+  EXPECT_TRUE(page.has("spillway_demo_" + figure)) << figure;
+  EXPECT_EQ(said, fmt::format("{:.{}f}", page["spillway_demo_" + figure], decimals))
+      << what << " in:\n"
+      << text;
+}
+
+// All phases, each told when it begins and when it ends; then its summary, beside
+// the metrics of the daemon that still answers.
+TEST_F(DemoTest, TellsTheWholeStoryAndItsSummaryAgreesWithTheMetrics) {
+  Program demo({SPILLWAY_BIN, "demo", "--whole", "--for", "30s", "--card-size", "64MiB", "--trace",
+                Path("turns.jsonl")});
+  const pid_t pid = demo.pid();
+  ASSERT_TRUE(demo.ReadUntil("squeezed: ")) << demo.text();
+  demo::HttpClient http(HttpPortIn(demo.text()));
+  const Result<std::string> caption = http.Get("/api/v1/caption");
+  ASSERT_TRUE(caption) << caption.error().message;
+  EXPECT_THAT(*caption, ContainsRegex(R"x("phase":"(a stranger|squeezed)","text":"[^"]+)x"));
+  ASSERT_TRUE(demo.ReadUntil("(seed)")) << demo.text();
+  ASSERT_TRUE(demo.ReadUntil("prefill saved")) << demo.text();
+  const Result<std::string> metrics = http.Get("/metrics");
+  ASSERT_TRUE(metrics) << metrics.error().message;
+  const Result<demo::MetricsPage> page = demo::MetricsPage::Read(*metrics);
+  ASSERT_TRUE(page) << page.error().message;
+  ASSERT_EQ(demo.End(), 0) << demo.text();
+  const std::string& text = demo.text();
+
+  std::size_t at = 0;
+  for (const char* phase : {"fill", "work", "a stranger", "squeezed", "it leaves", "kill -9"}) {
+    for (int times = 0; times < 2; ++times) {  // It begins, and what it came to.
+      at = text.find(std::string("s  ") + phase + ": ", at + 1);
+      ASSERT_NE(at, text.npos) << phase << " in:\n" << text;
+    }
+  }
+  ASSERT_NE(text.find("s  summary: ", at), text.npos);
+  EXPECT_THAT(text, ContainsRegex("resumed [a-z0-9-]+ [0-9,]+ tokens in [0-9.]+ m?s, prefill"));
+  EXPECT_THAT(text, ContainsRegex("took [0-9.]+ MiB: sensed [0-9.]+ [mu]?s, had it [0-9.]+ m?s"));
+  EXPECT_THAT(text, ContainsRegex("blocks in memory before the step, LRU would have kept [0-9]+"));
+
+  const std::string summary = text.substr(text.find("\nsummary: "));
+  const auto agrees = [&](const std::string& what, const char* figure, int decimals = 0) {
+    ExpectAgrees(summary, *page, what, figure, decimals);
+  };
+  agrees("destroyed +([0-9,]+) entries", "destroyed_total");
+  agrees("entries of ([0-9,]+) contexts", "contexts");
+  agrees("saved +([0-9.]+) s of prefill", "saved_prefill_seconds_total", 1);
+  agrees("prefill, ([0-9.]+) s spent", "spent_prefill_seconds_total", 1);
+  agrees("by byte, ([0-9,]+) wrong", "wrong_bytes_total");
+  agrees("hits +([0-9,]+) of", "hits_total");
+  agrees("[0-9] %.; ([0-9,]+) set", "sets_total");
+  agrees("of ([0-9,]+) turns", "turns_total");
+  agrees("resumed +([0-9,]+) of", "resumes_total");
+  agrees("; ([0-9,]+) of [0-9,]+ on disk verified", "kill_verified");
+  agrees("; [0-9,]+ of ([0-9,]+) on disk verified", "kill_on_disk");
+  agrees(".LRU. +([0-9.]+) s", "replay_lru_saved_seconds", 1);
+  agrees(".seed. +([0-9.]+) s", "replay_seed_saved_seconds", 1);
+  EXPECT_EQ((*page)["spillway_demo_destroyed_total"], 0);
+  EXPECT_EQ((*page)["spillway_demo_wrong_bytes_total"], 0);
+  EXPECT_GT((*page)["spillway_demo_kill_on_disk"], 100);
+  EXPECT_EQ((*page)["spillway_demo_kill_on_disk"], (*page)["spillway_demo_kill_verified"]);
+  // Two lives: the daemon that answers has seen a part of it.
+  EXPECT_GT((*page)["spillway_hits_total"], 0);
+  EXPECT_GT((*page)["spillway_demo_hits_total"], (*page)["spillway_hits_total"]);
+  EXPECT_EQ((*page)["spillway_disk_recovered"], (*page)["spillway_demo_kill_on_disk"]);
+  EXPECT_THAT(text, Not(HasSubstr("trouble")));
+  EXPECT_TRUE(NothingIsLeftOf(pid));
+  EXPECT_TRUE(std::filesystem::exists(Path("turns.jsonl")));
+}
+
+TEST_F(DemoTest, AShortOnesNumbersAreTheDaemonsOwn) {
+  Program demo({SPILLWAYD_BIN, "--demo", "--for", "8s"});
+  ASSERT_TRUE(demo.ReadUntil("(seed)")) << demo.text();
+  demo::HttpClient http(HttpPortIn(demo.text()));
+  const Result<std::string> metrics = http.Get("/metrics");
+  ASSERT_TRUE(metrics) << metrics.error().message;
+  const Result<demo::MetricsPage> page = demo::MetricsPage::Read(*metrics);
+  ASSERT_TRUE(page) << page.error().message;
+  const demo::Totals totals = demo::TotalsOf(*page);
+  const auto told = [&](const char* figure) {
+    return static_cast<std::uint64_t>((*page)[std::string("spillway_demo_") + figure]);
+  };
+  EXPECT_EQ(told("hits_total"), totals.hits);
+  EXPECT_EQ(told("misses_total"), totals.misses);
+  EXPECT_EQ(told("sets_total"), totals.sets);
+  EXPECT_EQ(told("dropped_total"), totals.dropped);
+  EXPECT_EQ(told("destroyed_total"), totals.destroyed);
+  EXPECT_EQ(demo.End(), 0) << demo.text();
+  EXPECT_THAT(demo.text(), Not(HasSubstr("kill -9: ")));
+}
+
+// Ctrl-C wherever it strikes: a summary, exit 0, and nothing is left.
+TEST_F(DemoTest, CtrlCEndsItInEveryScene) {
+  for (const char* scene : {"fill: ", "a stranger: ", "kill -9: ", "killed, pid"}) {
+    Program demo({SPILLWAY_BIN, "demo", "--whole", "--for", "10s", "--card-size", "64MiB"});
+    const pid_t pid = demo.pid();
+    ASSERT_TRUE(demo.ReadUntil(scene)) << demo.text();
+    ASSERT_EQ(::kill(pid, SIGINT), 0);
+    EXPECT_EQ(demo.End(), 0) << scene << demo.text();
+    EXPECT_THAT(demo.text(), HasSubstr("\nsummary: ")) << scene;
+    EXPECT_TRUE(NothingIsLeftOf(pid)) << scene;
+  }
 }
 
 TEST_F(DemoTest, TheDaemonPlaysItToo) {

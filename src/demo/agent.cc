@@ -41,9 +41,10 @@ AgentCounts& AgentCounts::operator+=(const AgentCounts& other) {
 }
 
 Agent::Agent(std::string name, Conversation shape, AgentSettings settings,
-             std::unique_ptr<Contexts> contexts)
+             std::unique_ptr<Contexts> contexts, Witness* witness)
     : name_(std::move(name)),
       settings_(settings),
+      witness_(witness),
       contexts_(std::move(contexts)),
       context_(name_, shape) {
   view_.name = name_;
@@ -55,6 +56,7 @@ void Agent::TakeTurn(const std::stop_token& stop) {
   const Result<std::size_t> found = ReadChain();
   if (!found) return GiveUp(stop);
 
+  const Tokens asked = context_.tokens();
   Tokens missing = 0;
   for (std::size_t i = *found; i < context_.blocks().size(); ++i)
     missing += context_.blocks()[i].tokens;
@@ -77,6 +79,7 @@ void Agent::TakeTurn(const std::stop_token& stop) {
     ++counts_.turns;
     counts_.tokens_recomputed += missing;
   }
+  if (witness_ != nullptr) witness_->Ended(name_, context_.blocks(), asked, asked - missing);
   Show(AgentState::kIdle);
 }
 
@@ -100,11 +103,14 @@ Result<std::size_t> Agent::ReadChain() {
     seen.resumed_tokens = seen.tokens_found;
     seen.resume_time = took;
   }
+  if (witness_ != nullptr) witness_->Began(name_, context_.blocks(), found);
   const std::lock_guard lock(mutex_);
   counts_ += seen;
   view_.blocks_asked = keys.size();
   view_.blocks_found = found;
   view_.resume = resumed ? took : Duration::zero();
+  view_.resumed = resumed ? seen.tokens_found : 0;
+  view_.resumes = counts_.resumes;
   return found;
 }
 
@@ -165,6 +171,7 @@ Status Agent::SetBlock(const Block& block) {
 Status Agent::Forget() {
   const std::vector<std::string> over = context_.TakeForgotten();
   const std::vector<std::string_view> keys(over.begin(), over.end());
+  if (witness_ != nullptr) witness_->Forgot(over);
   return contexts_->Forget(keys);
 }
 

@@ -18,6 +18,7 @@
 
 #include "demo/context.h"
 #include "demo/contexts.h"
+#include "demo/witness.h"
 #include "spillway/units.h"
 
 namespace spillway::demo {
@@ -60,18 +61,24 @@ struct AgentView {
   // When its last turn began: what it had then, and of that, still cached.
   std::size_t blocks_asked = 0;
   std::size_t blocks_found = 0;
-  Duration resume{};  // How long reading all of it took then; zero: not all was there.
+  Duration resume{};          // How long reading all of it took then; zero: not all was there.
+  Tokens resumed = 0;         // Tokens of it.
+  std::uint64_t resumes = 0;  // So often up to now.
 };
 
 class Agent {
  public:
   Agent(std::string name, Conversation shape, AgentSettings settings,
-        std::unique_ptr<Contexts> contexts);
+        std::unique_ptr<Contexts> contexts, Witness* witness = nullptr);
 
   // One thread at a time; ends early once `stop` is requested.
   void TakeTurn(const std::stop_token& stop);
 
   const std::string& name() const { return name_; }
+  // All it knows, by key. Between turns.
+  const std::vector<Block>& blocks() const { return context_.blocks(); }
+  // Where its contexts are has gone and come again. Between turns.
+  void Renew() { contexts_->Renew(); }
   // From any thread.
   AgentView view() const;
   AgentCounts counts() const;
@@ -92,6 +99,7 @@ class Agent {
 
   const std::string name_;
   const AgentSettings settings_;
+  Witness* const witness_;  // May be null.
 
   // The turn's thread only.
   const std::unique_ptr<Contexts> contexts_;

@@ -5,90 +5,98 @@
 #include <fmt/format.h>
 
 #include "base/parse.h"
-#include "demo/words.h"
+#include "view/words.h"
 
 namespace spillway::demo {
 
+using namespace view;  // NOLINT: it draws with all of it.
+
 namespace {
 
-std::uint64_t Of(const Stats& stats, Action action) {
-  return stats.left_by_action.at(static_cast<std::size_t>(action));
-}
-std::uint64_t Of(const Stats& stats, Reason reason) {
-  return stats.left_by_reason.at(static_cast<std::size_t>(reason));
-}
-
-std::string FillText(const Stats& stats) {
-  return fmt::format("{} entries, {} on the card, {} of that backed", Grouped(stats.entries),
-                     FormatBytes(stats.device.bytes),
-                     ShareText(stats.device.backed, stats.device.bytes));
+std::string FillText(const Moment& m) {
+  const TierStats& card = m.now.stats.device;
+  return fmt::format("{} contexts in {} entries, {} on the card, {} of that backed", m.contexts,
+                     Grouped(m.now.stats.entries), FormatBytes(card.bytes),
+                     ShareText(card.backed, card.bytes));
 }
 
-std::string WorkText(const AgentCounts& before, const AgentCounts& now, Duration prefill) {
-  const auto turns = static_cast<std::int64_t>(now.resumes - before.resumes);
-  if (turns == 0) return "no context was found whole yet";
-  const Tokens tokens = (now.resumed_tokens - before.resumed_tokens) / turns;
-  return fmt::format("{} resumes, {} tokens back in {} (mean); prefill takes {} (declared)",
-                     Grouped(static_cast<std::uint64_t>(turns)),
-                     Grouped(static_cast<std::uint64_t>(tokens)),
-                     FormatDuration((now.resume_time - before.resume_time) / turns),
-                     FormatDuration(tokens * prefill));
+std::string WorkText(const Moment& m) {
+  const std::uint64_t resumes = m.now.counts.resumes - m.first.counts.resumes;
+  if (resumes == 0 || !m.resume) return "no context was found whole yet";
+  return fmt::format("{} resumes; the last: {}", Grouped(resumes),
+                     ResumeText(*m.resume, m.prefill_per_token));
 }
 
-std::string StrangerText(const Stats& before, const Stats& now,
-                         const std::vector<Neighbour>& neighbours) {
-  if (neighbours.empty()) return "nobody has come yet";
-  const Neighbour& n = neighbours.back();
-  const std::string took = n.waited ? fmt::format("pid {} had {} after {}", n.pid,
-                                                  FormatBytes(n.bytes), FormatDuration(*n.waited))
-                                    : fmt::format("pid {} wants {}", n.pid, FormatBytes(n.bytes));
-  return fmt::format("{}; {} dropped, {} demoted, {} destroyed", took,
-                     Of(now, Action::kDrop) - Of(before, Action::kDrop),
-                     Of(now, Action::kDemote) - Of(before, Action::kDemote),
-                     Destroyed(now) - Destroyed(before));
+std::string SqueezedText(const Moment& m) {
+  if (m.reviews.reviews == 0) return "no review has begun yet";
+  const ReviewSum& all = m.reviews;
+  const Review& r = all.last;
+  const bool kept = r.in_memory > 0 && r.in_lru == 0;
+  return fmt::format(
+      "{} reviews: {} of {} blocks in memory before the step, LRU would have kept {}; the last: {} "
+      "{} of {}, {}",
+      all.reviews, all.in_memory, all.blocks, all.in_lru, r.agent, r.in_memory, r.blocks,
+      kept ? std::string("LRU would have evicted it") : fmt::format("LRU {}", r.in_lru));
 }
 
-std::string SqueezedText(const Stats& before, const Stats& now) {
-  return fmt::format("{} of {} entries only in the RAM below; {} brought up",
-                     Grouped(now.entries - std::min(now.entries, now.device.entries)),
-                     Grouped(now.entries), FormatBytes(now.moves.bytes_up - before.moves.bytes_up));
-}
-
-std::string LeavesText(const Stats& before, const Stats& now) {
-  return fmt::format("ours on the card {} -> {}, {} free", FormatBytes(before.device.held),
-                     FormatBytes(now.device.held), FormatBytes(now.device.free));
+std::string LeavesText(const Moment& m) {
+  return fmt::format("ours on the card {} -> {}, {} free, {} taken by others",
+                     FormatBytes(m.first.stats.device.held), FormatBytes(m.now.stats.device.held),
+                     FormatBytes(m.now.stats.device.free), FormatBytes(m.now.stats.device.others));
 }
 
 }  // namespace
 
-std::uint64_t Destroyed(const Stats& stats) {
-  const std::uint64_t all = Of(stats, Action::kDestroy);
-  const std::uint64_t wanted =
-      Of(stats, Reason::kErased) + Of(stats, Reason::kReplaced) + Of(stats, Reason::kCleared);
-  return all - std::min(all, wanted);
+std::string StrangerText(const Stranger& s) {
+  if (!s.had) return fmt::format("pid {} wants {}", s.pid, FormatBytes(s.bytes));
+  return fmt::format("pid {} took {}: sensed {}, had it {}, {} dropped, {} lost", s.pid,
+                     FormatBytes(s.bytes), s.sensed ? FormatDuration(*s.sensed) : "by its words",
+                     FormatDuration(*s.had), Grouped(s.dropped), Grouped(s.lost));
 }
 
-std::string Caption(Scene scene, const Figures& at_first, const Figures& now,
-                    const std::vector<Neighbour>& neighbours, Duration prefill_per_token) {
-  std::string text;
-  switch (scene) {
-    case Scene::kFill:
-      text = FillText(now.stats);
-      break;
-    case Scene::kWork:
-      text = WorkText(at_first.counts, now.counts, prefill_per_token);
-      break;
-    case Scene::kStranger:
-      text = StrangerText(at_first.stats, now.stats, neighbours);
-      break;
-    case Scene::kSqueezed:
-      text = SqueezedText(at_first.stats, now.stats);
-      break;
-    case Scene::kLeaves:
-      text = LeavesText(at_first.stats, now.stats);
-      break;
+std::string ResumeText(const Resume& resume, Duration prefill_per_token) {
+  return fmt::format("{} {} tokens in {}, prefill {} (declared)", resume.agent,
+                     Grouped(static_cast<std::uint64_t>(resume.tokens)),
+                     FormatDuration(resume.copy),
+                     FormatDuration(resume.tokens * prefill_per_token));
+}
+
+std::string KilledText(const std::optional<Killed>& killed) {
+  if (!killed) return "the agents hold still; what only memory has goes to disk";
+  const Killed& k = *killed;
+  std::string text = fmt::format("pid {} killed, pid {} answers after {}; ", k.before, k.after,
+                                 FormatDuration(k.down));
+  if (!k.trouble.empty()) return text + k.trouble;
+  if (!k.verified) return text + fmt::format("{} entries are on disk", Grouped(k.on_disk));
+  text += fmt::format("{} of {} on disk verified", Grouped(k.good), Grouped(k.on_disk));
+  if (k.entries > k.on_disk) {
+    text += fmt::format(", {} were in memory only", Grouped(k.entries - k.on_disk));
   }
-  return fmt::format("{}: {}", Name(scene), text);
+  return text + fmt::format(", {} wrong bytes", Grouped(k.wrong_bytes));
+}
+
+std::string CaptionText(const Moment& m) {
+  switch (m.scene) {
+    case Scene::kFill:
+      return FillText(m);
+    case Scene::kWork:
+      return WorkText(m);
+    case Scene::kStranger:
+      return m.stranger ? StrangerText(*m.stranger) : "nobody has come yet";
+    case Scene::kSqueezed:
+      return SqueezedText(m);
+    case Scene::kLeaves:
+      return LeavesText(m);
+    case Scene::kKilled:
+      return KilledText(m.killed);
+    case Scene::kSummary:
+      return m.summary;
+  }
+  return {};
+}
+
+std::string Caption(const Moment& moment) {
+  return fmt::format("{}: {}", Name(moment.scene), CaptionText(moment));
 }
 
 }  // namespace spillway::demo

@@ -34,6 +34,9 @@ class Contexts {
   // kBlocked: it was refused, and the agent goes on without.
   virtual Status Set(const Block& block, std::string_view agent,
                      std::span<const std::byte> bytes) = 0;
+  // Where they are kept has gone and come again: what is remembered of the way
+  // there is of no use.
+  virtual void Renew() {}
   // Nobody will want them any more.
   virtual Status Forget(std::span<const std::string_view> keys) = 0;
 };

@@ -85,6 +85,9 @@ std::string HowEnded(int status) {
 std::string DaemonToml(const Options& options) {
   std::string text = fmt::format("card = \"{}\"\ncapacity = \"none\"\n", options.card);
   if (options.host_capacity) text += fmt::format("host_capacity = {}\n", *options.host_capacity);
+  if (!options.disk_dir.empty()) text += fmt::format("disk_dir = \"{}\"\n", options.disk_dir);
+  if (options.disk_capacity) text += fmt::format("disk_capacity = {}\n", *options.disk_capacity);
+  text += fmt::format("prefetch_steps = {}\n", options.prefetch_steps);
   text += fmt::format("idle_normal = {}\n", Milliseconds(options.idle_normal));
   text += fmt::format("idle_critical = {}\n", Milliseconds(options.idle_critical));
   text += fmt::format("dwell = {}\n", Milliseconds(options.dwell));

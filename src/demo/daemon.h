@@ -44,6 +44,8 @@ class Daemon {
   std::string WhyGone();
   // Asks it to end and waits, within a bound. Its exit status as waitpid gives it.
   int Stop();
+  // SIGKILL: it ends without a word.
+  void Kill() { child_.Kill(); }
 
  private:
   Daemon(Child child, std::string socket, std::uint16_t port, std::uint16_t http_port);

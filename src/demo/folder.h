@@ -9,6 +9,10 @@
 
 namespace spillway::demo {
 
+// Where files of a disk tier would lie that are not to be in RAM: the run directory,
+// or if that is, $TMPDIR, /var/tmp or /tmp, whichever is not first.
+std::string DemoDiskBase(const std::string& run_dir);
+
 class Folder {
  public:
   static Result<std::unique_ptr<Folder>> Make();
@@ -18,6 +22,8 @@ class Folder {
   Folder& operator=(const Folder&) = delete;
 
   const std::string& path() const { return path_; }
+  // For the disk tier: in it, or, where that is RAM, beside other temporary files.
+  const std::string& disk() const { return disk_; }
   // "demo-4711": of the folder, and of the demo's card.
   const std::string& name() const { return name_; }
 
@@ -27,6 +33,7 @@ class Folder {
   const std::string run_dir_;
   const std::string name_;
   const std::string path_;
+  const std::string disk_;
 };
 
 }  // namespace spillway::demo

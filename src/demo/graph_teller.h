@@ -17,6 +17,12 @@ class GraphTeller {
  public:
   explicit GraphTeller(std::string socket) : socket_(std::move(socket)) {}
 
+  // The daemon is another one.
+  void Renew() {
+    const std::lock_guard lock(mutex_);
+    client_.reset();
+  }
+
   Status Tell(const std::vector<std::string_view>& words) {
     const std::lock_guard lock(mutex_);
     if (!client_) {

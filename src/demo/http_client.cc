@@ -40,12 +40,15 @@ Result<std::string> HttpClient::Get(const std::string& target) {
 
 Result<std::string> HttpClient::Try(const std::string& target) {
   if (!socket_) {
-    Result<Socket> connected = Socket::ConnectLoopback(port_, within_);
+    Result<Socket> connected = Socket::ConnectHost(address_.host, address_.port, within_);
     if (!connected) return connected.error();
     socket_ = std::move(*connected);
   }
-  Status sent =
-      socket_->SendAll(fmt::format("GET {} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", target, port_));
+  const std::string who = address_.password.empty()
+                              ? std::string()
+                              : fmt::format("Authorization: Bearer {}\r\n", address_.password);
+  Status sent = socket_->SendAll(fmt::format("GET {} HTTP/1.1\r\nHost: {}:{}\r\n{}\r\n", target,
+                                             address_.host, address_.port, who));
   if (!sent) return sent.error();
   const Result<std::string> status = socket_->ReadLine();
   if (!status) return status.error();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "demo/socket.h"
 #include "spillway/result.h"
@@ -12,10 +13,18 @@
 
 namespace spillway::demo {
 
+struct HttpAddress {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 7380;
+  std::string password = {};  // Empty: none is said.
+};
+
 class HttpClient {
  public:
   explicit HttpClient(std::uint16_t port, Duration within = std::chrono::seconds(5))
-      : port_(port), within_(within) {}
+      : HttpClient(HttpAddress{.port = port}, within) {}
+  explicit HttpClient(HttpAddress address, Duration within = std::chrono::seconds(5))
+      : address_(std::move(address)), within_(within) {}
 
   // The body of a 200; everything else is an error.
   Result<std::string> Get(const std::string& target);
@@ -23,7 +32,7 @@ class HttpClient {
  private:
   Result<std::string> Try(const std::string& target);
 
-  const std::uint16_t port_;
+  const HttpAddress address_;
   const Duration within_;
   std::optional<Socket> socket_;
 };

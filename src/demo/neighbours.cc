@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,7 +27,7 @@ Status Neighbours::Send(Bytes bytes, Bytes step, Duration hold, Duration now) {
   const auto hold_ms = std::chrono::duration_cast<std::chrono::milliseconds>(hold).count();
   Result<Child> child = Child::Start({program_, "squeeze", fmt::format("{}", bytes), "--card",
                                       card_, "--for", fmt::format("{}ms", hold_ms), "--step",
-                                      fmt::format("{}", step), "--patience", kPatience});
+                                      fmt::format("{}", step), "--patience", kPatience, "--when"});
   if (!child) return child.error();
   Neighbour neighbour;
   neighbour.pid = child->pid();
@@ -53,6 +54,18 @@ bool Neighbours::Hear(std::size_t i) {
 
 void NoteLine(std::string_view line, Neighbour* neighbour) {
   neighbour->said = line;
+  constexpr std::string_view kBegan = "squeeze: began to take at ";
+  if (line.starts_with(kBegan)) {
+    std::int64_t seconds = 0;
+    std::int64_t micros = 0;
+    const char* const end = line.data() + line.size();
+    const auto [dot, bad] = std::from_chars(line.data() + kBegan.size(), end, seconds);
+    if (bad != std::errc() || dot == end || *dot != '.') return;
+    const auto [stop, wrong] = std::from_chars(dot + 1, end, micros);
+    if (wrong != std::errc() || stop != end || stop - dot != 7) return;
+    neighbour->took_unix_us = seconds * 1'000'000 + micros;
+    return;
+  }
   constexpr std::string_view kHas = "squeeze: has ";
   constexpr std::string_view kAfter = " after ";
   if (!line.starts_with(kHas)) return;

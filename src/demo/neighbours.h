@@ -25,6 +25,7 @@ struct Neighbour {
   Duration hold{};
   Duration came{};                 // By the demo's time, like those below.
   std::optional<Duration> waited;  // From asking to having all of it, by its own clock.
+  std::int64_t took_unix_us = 0;   // When it began to take, by the machine's clock; 0: not told.
   std::optional<Duration> left;
   State state = State::kAsking;
   int status = 0;    // As waitpid gives it, once gone.

@@ -25,6 +25,18 @@ TEST(Neighbours, UnderstandWhatSqueezeSays) {
   EXPECT_EQ(*n.waited, std::chrono::microseconds(1500));
 }
 
+TEST(Neighbours, KnowWhenOneBeganToTake) {
+  Neighbour n;
+  for (const char* line : {"squeeze: began to take at soon", "squeeze: began to take at 12",
+                           "squeeze: began to take at 12.34", "squeeze: began to take at "}) {
+    NoteLine(line, &n);
+    EXPECT_EQ(n.took_unix_us, 0) << line;
+  }
+  NoteLine("squeeze: began to take at 1763280824.000123", &n);
+  EXPECT_EQ(n.took_unix_us, 1'763'280'824'000'123);
+  EXPECT_EQ(n.state, State::kAsking);
+}
+
 TEST(Neighbours, APartIsNotAll) {
   Neighbour n;
   NoteLine("squeeze: has only 2 MiB of 4 MiB after 5000.0 ms: card \"demo\" is full", &n);

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/parse.h"
+#include "base/run_dir.h"
+#include "demo/folder.h"
 #include "demo/script.h"
 #include "device/cpu/machine_memory.h"
 
@@ -24,16 +26,30 @@ Status CheckLength(Duration length) {
                          FormatDuration(kDemoLengthMax)));
 }
 
+// Free where the demo's disk tier would be; nothing: that can't be told.
+std::optional<Bytes> DiskRoom() {
+  const Result<std::string> run_dir = RunDir();
+  if (!run_dir) return std::nullopt;
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(DemoDiskBase(*run_dir), error);
+  if (error) return std::nullopt;
+  return space.available;
+}
+
 Status CheckCard(Bytes card) {
   if (card < kDemoCardMin) {
     return Bad(fmt::format("a card of {} is too small: at least {}", FormatBytes(card),
                            FormatBytes(kDemoCardMin)));
   }
   // Agents and neighbours together fill the card with real memory, and copies of
-  // what is on it lie below.
+  // what is on it lie below, in RAM and on disk.
+  if (const std::optional<Bytes> room = DiskRoom(); room && DemoDiskBytes(card) > *room / 2) {
+    return Bad(fmt::format("{} on disk are more than half of the {} free there",
+                           FormatBytes(DemoDiskBytes(card)), FormatBytes(*room)));
+  }
   const Result<Bytes> available = AvailableMemory();
   const Bytes below = DemoBelowBytes(card);
-  if (!available || (below >= card && card + below <= *available / 2)) return {};
+  if (!available || (card + below >= card && card + below <= *available / 2)) return {};
   return Bad(
       fmt::format("a card of {} and {} below it are more than half of the {} this machine has free",
                   FormatBytes(card), FormatBytes(below), FormatBytes(*available)));
@@ -56,7 +72,8 @@ Result<std::string> ProgramBeside(const std::string& name) {
 Result<Bytes> DefaultDemoCardBytes() {
   const Result<Bytes> available = AvailableMemory();
   if (!available) return available.error();
-  return std::min<Bytes>(512 * kMiB, *available / 8 / kMiB * kMiB);
+  const Bytes disk = DiskRoom().value_or(*available);
+  return std::min<Bytes>(512 * kMiB, std::min(*available, disk) / 8 / kMiB * kMiB);
 }
 
 Result<DemoOptions> CheckDemoOptions(const DemoOptions& asked) {

@@ -13,8 +13,10 @@ namespace spillway::demo {
 struct DemoOptions {
   std::string title = "spillwayd --demo";
   Duration length = std::chrono::seconds(60);
+  bool whole = false;                      // The whole story, however short.
   std::optional<Bytes> card_bytes;         // Empty: DefaultDemoCardBytes().
   std::string record;                      // A CSV file; empty: none.
+  std::string trace;                       // All turns, for `spillway replay`; empty: none.
   std::string daemon;                      // `spillwayd`; empty: the one beside this program.
   std::string squeeze;                     // `spillway`, likewise.
   std::string socket;                      // Empty: in a folder of the demo's own.
@@ -27,7 +29,8 @@ inline constexpr Duration kDemoLengthMin = std::chrono::seconds(1);
 inline constexpr Duration kDemoLengthMax = std::chrono::hours(24);
 inline constexpr Bytes kDemoCardMin = 16 * kMiB;
 
-// An eighth of what this machine has free, at most 512 MiB.
+// An eighth of what this machine has free, at most 512 MiB; and no more than an
+// eighth of the disk.
 Result<Bytes> DefaultDemoCardBytes();
 // The options with everything filled in, if they can be played here.
 Result<DemoOptions> CheckDemoOptions(const DemoOptions& options);

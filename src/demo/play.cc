@@ -9,13 +9,15 @@
 #include "base/parse.h"
 #include "base/run_dir.h"
 #include "demo/demo.h"
-#include "demo/plain.h"
 #include "demo/recorder.h"
-#include "demo/render.h"
-#include "demo/screen.h"
 #include "demo/stop_signals.h"
+#include "view/plain.h"
+#include "view/render.h"
+#include "view/screen.h"
 
 namespace spillway::demo {
+
+using namespace view;  // NOLINT: it draws with all of it.
 
 namespace {
 
@@ -58,10 +60,13 @@ class Player {
       if (!news) return news.error();
       watched = Show(*news);
     }
-    if (screen_ != nullptr || !watched) return {};
-    (void)WriteLines({PlainLine(demo_->now(), demo_->TakeSnapshot().caption)});
+    if (screen_ == nullptr && watched && !said_all_) {
+      (void)WriteLines({PlainLine(demo_->now(), demo_->TakeSnapshot().caption)});
+    }
     return {};
   }
+  // Whether the summary was written while it could still be compared.
+  bool said_all() const { return said_all_; }
 
  private:
   // False: nobody watches any more.
@@ -71,6 +76,12 @@ class Player {
     const bool draw = screen_ != nullptr && draw_.Due(now);
     const bool status = screen_ == nullptr && status_.Due(now);
     bool watched = screen_ != nullptr || WriteLines(news);
+    if (screen_ == nullptr && demo_->summarized() && !said_all_) {
+      said_all_ = true;
+      const Result<const Outcome*> outcome = demo_->Summarize();
+      if (outcome) watched = watched && WriteLines(Summary(**outcome));
+    }
+    if (said_all_) return watched;
     if (!record && !draw && !status) return watched;
     const Snapshot snapshot = demo_->TakeSnapshot();
     if (record) recorder_->Add(snapshot);
@@ -91,6 +102,7 @@ class Player {
   Every record_{kRecordPeriod};
   Every draw_{kDrawPeriod};
   Every status_{kStatusPeriod};
+  bool said_all_ = false;
 };
 
 // The daemon of the demo is gone; these are for one of the reader's own.
@@ -128,17 +140,20 @@ Result<int> Play(const DemoOptions& asked) {
         {fmt::format("{}: a dozen agents and their neighbours on a card of {}, for {}",
                      options->title, FormatBytes(*options->card_bytes),
                      FormatDuration(options->length))});
-  if (Status played = Player(*options, demo->get(), recorder.get()).Play(signals); !played) {
-    return played.error();
+  bool said_all = false;
+  {
+    Player player(*options, demo->get(), recorder.get());
+    if (Status played = player.Play(signals); !played) return played.error();
+    said_all = player.said_all();
   }
-  const Result<Outcome> outcome = (*demo)->Finish();
+  const Result<const Outcome*> outcome = (*demo)->Summarize();
   if (!outcome) return outcome.error();
-  Write(options->out, Summary(*outcome));
+  if (!said_all) Write(options->out, Summary(**outcome));
   Write(options->out, NextCommands());
   if (recorder != nullptr) {
     if (Status written = recorder->Finish(); !written) return written.error();
   }
-  return outcome->counts.wrong_bytes == 0 ? 0 : 1;
+  return (*outcome)->wrong_bytes() == 0 ? 0 : 1;
 }
 
 }  // namespace spillway::demo

@@ -28,7 +28,7 @@ Recorder::~Recorder() {
   if (file_ != nullptr) std::fclose(file_);
 }
 
-void Recorder::Add(const Snapshot& s) {
+void Recorder::Add(const view::Snapshot& s) {
   if (file_ == nullptr || s.memory.total == 0) return;
   const std::string line = fmt::format(
       "{:.3f},{},{},{},{},{},{}\n", std::chrono::duration<double>(s.at).count(), s.memory.total,

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "demo/snapshot.h"
 #include "spillway/result.h"
+#include "view/snapshot.h"
 
 namespace spillway::demo {
 
@@ -18,7 +18,7 @@ class Recorder {
   Recorder& operator=(const Recorder&) = delete;
 
   // Times in seconds, memory in bytes; without a reading nothing is written.
-  void Add(const Snapshot& snapshot);
+  void Add(const view::Snapshot& snapshot);
   // Whether everything got there. Closes the file.
   Status Finish();
 

@@ -64,6 +64,7 @@ MoveStats MovesOf(const Json& from) {
   Take(from, "ahead_bytes", &moves.ahead_bytes);
   Take(from, "ahead_useful_bytes", &moves.ahead_useful_bytes);
   Take(from, "corrupt", &moves.corrupt);
+  Take(from, "under_way", &moves.under_way);
   return moves;
 }
 
@@ -83,10 +84,12 @@ Report ReportOf(const Json& json) {
   TakeEach<Reason>(json.at("left_bytes_by_reason"), &stats.left_bytes_by_reason);
   TakeEach<Action>(json.at("left_by_action"), &stats.left_by_action);
   stats.device = TierOf(json.at("device"));
+  Take(json.at("device"), "others_rose_unix_us", &report.others_rose_unix_us);
   if (json.contains("host")) stats.host = TierOf(json.at("host"));
+  if (json.contains("disk")) stats.disk = TierOf(json.at("disk"));
   if (json.contains("moves")) stats.moves = MovesOf(json.at("moves"));
   Take(json, "blocked", &report.blocked);
-  Take(json, "clients", &report.clients);
+  report.clients = json.value("clients", std::uint64_t{0});  // HTTP does not tell.
   report.mode = Named<Mode>(json.at("mode").get<std::string>(), kModes);
   return report;
 }

@@ -19,6 +19,7 @@ struct Report {
   Mode mode = Mode::kRelaxed;
   bool blocked = false;
   std::uint64_t clients = 0;
+  std::int64_t others_rose_unix_us = 0;  // When others last began to take memory; 0: never.
 };
 Result<Report> ReadReport(std::string_view json);
 

@@ -28,20 +28,19 @@ struct Story {
   std::span<const Beat> beats;
 };
 
-constexpr Cue kShortCues[] = {{Scene::kFill, 0}, {Scene::kStranger, 300}};
+constexpr Cue kShortCues[] = {{Scene::kFill, 0}, {Scene::kStranger, 300}, {Scene::kSummary, 850}};
 constexpr Beat kShortBeats[] = {
-    {350, 200, 0.50},  // More than is free: the rest as we give it back.
-    {650, 200, 0.85},  // Almost all.
+    {350, 170, 0.50},  // More than is free: the rest as we give it back.
+    {580, 170, 0.85},  // Almost all.
 };
-constexpr Cue kWholeCues[] = {{Scene::kFill, 0},
-                              {Scene::kWork, 150},
-                              {Scene::kStranger, 300},
-                              {Scene::kSqueezed, 500},
-                              {Scene::kLeaves, 750}};
+constexpr Cue kWholeCues[] = {
+    {Scene::kFill, 0},     {Scene::kWork, 120},   {Scene::kStranger, 250}, {Scene::kSqueezed, 400},
+    {Scene::kLeaves, 600}, {Scene::kKilled, 750}, {Scene::kSummary, 900}};
 constexpr Beat kWholeBeats[] = {
-    {310, 440, 0.50}, {510, 240, 0.35},  // Besides: the agents have what is left.
+    {260, 340, 0.50}, {410, 190, 0.30},  // Besides: the agents have what is left.
 };
-constexpr int kArrival = 150;
+constexpr int kArrival = 120;
+constexpr int kShortArrival = 150;
 constexpr Duration kWholeFrom = seconds(40);
 constexpr Duration kWholeLength = seconds(60);
 
@@ -50,9 +49,11 @@ constexpr Duration kWholeLength = seconds(60);
 constexpr int kHaste = 30;
 constexpr Duration kDwell = milliseconds(500);
 constexpr Duration kTtl = seconds(20);
+// Three act side by side before a review: it is brought up while they do.
+constexpr std::uint64_t kPrefetchSteps = 3;
 
-Story StoryFor(Duration length) {
-  if (length < kWholeFrom) return {kShortCues, kShortBeats};
+Story StoryFor(Duration length, bool whole) {
+  if (length < kWholeFrom && !whole) return {kShortCues, kShortBeats};
   return {kWholeCues, kWholeBeats};
 }
 
@@ -74,6 +75,10 @@ std::string_view Name(Scene scene) {
       return "squeezed";
     case Scene::kLeaves:
       return "it leaves";
+    case Scene::kKilled:
+      return "kill -9";
+    case Scene::kSummary:
+      return "summary";
   }
   return "";
 }
@@ -87,22 +92,27 @@ std::string_view About(Scene scene) {
     case Scene::kStranger:
       return "another process takes memory of the card";
     case Scene::kSqueezed:
-      return "a second one comes; the agents go on with what is left and the RAM below";
+      return "a second one comes; the agents go on with what is left, RAM and disk";
     case Scene::kLeaves:
       return "the card is free again, and contexts come back as they are wanted";
+    case Scene::kKilled:
+      return "the daemon is killed without a word and started again on the same disk";
+    case Scene::kSummary:
+      return "what it came to; the daemon still answers";
   }
   return "";
 }
 
-std::vector<SceneAt> ScenesFor(Duration length) {
-  const Story story = StoryFor(length);
+std::vector<SceneAt> ScenesFor(Duration length, bool whole) {
+  const Story story = StoryFor(length, whole);
   const Duration::rep times = TimesToldIn(length);
   const Duration one = length / times;
   std::vector<SceneAt> scenes;
   for (Duration::rep i = 0; i < times; ++i) {
     for (const Cue& cue : story.cues) {
-      // They come only once.
+      // They come only once, and it ends only once.
       if (i > 0 && cue.scene == Scene::kFill) continue;
+      if (i + 1 < times && cue.scene == Scene::kSummary) continue;
       const bool first_again = i > 0 && cue.scene == Scene::kWork;
       scenes.push_back({cue.scene, i * one + (first_again ? Duration() : one * cue.from / 1000)});
     }
@@ -118,8 +128,8 @@ Scene SceneAtTime(const std::vector<SceneAt>& scenes, Duration now) {
   return scene;
 }
 
-std::vector<Visit> VisitsFor(Duration length) {
-  const Story story = StoryFor(length);
+std::vector<Visit> VisitsFor(Duration length, bool whole) {
+  const Story story = StoryFor(length, whole);
   const Duration::rep times = TimesToldIn(length);
   const Duration one = length / times;
   std::vector<Visit> visits;
@@ -131,13 +141,20 @@ std::vector<Visit> VisitsFor(Duration length) {
   return visits;
 }
 
-Duration ArrivalFor(Duration length) { return length / TimesToldIn(length) * kArrival / 1000; }
+Duration ArrivalFor(Duration length, bool whole) {
+  const int share = StoryFor(length, whole).cues.size() > 3 ? kArrival : kShortArrival;
+  return length / TimesToldIn(length) * share / 1000;
+}
 
-Bytes DemoBelowBytes(Bytes card_bytes) { return card_bytes + card_bytes / 2; }
+Bytes DemoBelowBytes(Bytes card_bytes) { return card_bytes / 4; }
+Bytes DemoDiskBytes(Bytes card_bytes) { return 3 * card_bytes; }
 
-Options DemoCacheOptions(const std::string& card, Bytes card_bytes) {
+Options DemoCacheOptions(const std::string& card, Bytes card_bytes, const std::string& disk) {
   Options options;
   options.card = card;
+  options.disk_dir = disk;
+  options.disk_capacity = DemoDiskBytes(card_bytes);
+  options.prefetch_steps = kPrefetchSteps;
   options.host_capacity = DemoBelowBytes(card_bytes);
   options.idle_normal /= kHaste;
   options.idle_critical /= kHaste;

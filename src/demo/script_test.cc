@@ -47,24 +47,27 @@ std::vector<Scene> Names(Duration length) {
 }
 
 TEST(Script, AShortDemoFillsAndHasAStranger) {
-  EXPECT_THAT(Names(seconds(20)), ElementsAre(Scene::kFill, Scene::kStranger));
+  EXPECT_THAT(Names(seconds(20)), ElementsAre(Scene::kFill, Scene::kStranger, Scene::kSummary));
   EXPECT_EQ(SceneAtTime(ScenesFor(seconds(20)), seconds(5)), Scene::kFill);
   EXPECT_EQ(SceneAtTime(ScenesFor(seconds(20)), seconds(6)), Scene::kStranger);
 }
 
 TEST(Script, ALongerOneTellsTheWholeStoryAndThenAgain) {
-  const std::vector<Scene> whole = {Scene::kFill, Scene::kWork, Scene::kStranger, Scene::kSqueezed,
-                                    Scene::kLeaves};
+  const std::vector<Scene> whole = {Scene::kFill,     Scene::kWork,   Scene::kStranger,
+                                    Scene::kSqueezed, Scene::kLeaves, Scene::kKilled,
+                                    Scene::kSummary};
   EXPECT_EQ(Names(seconds(60)), whole);
   const std::vector<SceneAt> twice = ScenesFor(seconds(120));
-  ASSERT_EQ(twice.size(), 9U);  // They come only once.
+  ASSERT_EQ(twice.size(), 12U);  // They come only once, and it ends only once.
   EXPECT_TRUE(std::ranges::is_sorted(twice, {}, &SceneAt::from));
-  EXPECT_EQ(twice[5].scene, Scene::kWork);
-  EXPECT_EQ(twice[5].from, seconds(60));
+  EXPECT_EQ(twice[6].scene, Scene::kWork);
+  EXPECT_EQ(twice[6].from, seconds(60));
+  EXPECT_EQ(twice.back().scene, Scene::kSummary);
+  EXPECT_EQ(ScenesFor(seconds(15), true).size(), 7U);
 }
 
 TEST(Script, TheShortenedTimesAreSaidAndFitALine) {
-  const std::string note = HasteNote(DemoCacheOptions("demo-1", kMiB));
+  const std::string note = HasteNote(DemoCacheOptions("demo-1", kMiB, "/nowhere"));
   EXPECT_THAT(note, HasSubstr("idle 4 s"));
   EXPECT_THAT(note, HasSubstr("30 s"));
   EXPECT_LE(note.size(), 80U);
@@ -83,68 +86,118 @@ TEST(LevelLog, AddsUpTheTimeInEachLevel) {
   EXPECT_EQ(log.since(), seconds(5));
 }
 
-TEST(Summary, SaysWhatLeftAndWhatWasLost) {
+MetricsPage Page(const std::string& text) { return std::move(*MetricsPage::Read(text)); }
+
+TEST(Summary, SaysWhatTheMetricsSay) {
   Outcome o;
-  o.card = "demo-1";
-  o.counts.wrong_bytes = 3;
-  o.stats.left_by_action.at(static_cast<std::size_t>(Action::kDrop)) = 96;
-  o.stats.left_by_action.at(static_cast<std::size_t>(Action::kDestroy)) = 12;
-  o.stats.left_by_reason.at(static_cast<std::size_t>(Reason::kReserve)) = 96;
-  o.stats.left_bytes_by_reason.at(static_cast<std::size_t>(Reason::kReserve)) = 96 * kMiB;
-  o.stats.left_by_reason.at(static_cast<std::size_t>(Reason::kErased)) = 10;
-  Neighbour got;
-  got.bytes = 64 * kMiB;
-  got.waited = milliseconds(12);
-  Neighbour without;
-  without.bytes = 32 * kMiB;
-  o.neighbours = {got, without};
+  o.place = "card demo-1";
+  o.prefill_per_token = std::chrono::microseconds(50);
+  o.page = Page(
+      "spillway_demo_wrong_bytes_total 3\nspillway_demo_destroyed_total 2\n"
+      "spillway_demo_contexts 12\nspillway_demo_saved_prefill_seconds_total 41.25\n"
+      "spillway_demo_spent_prefill_seconds_total 1.5\nspillway_demo_asked_tokens_total 1000000\n"
+      "spillway_demo_hits_total 90\nspillway_demo_misses_total 10\nspillway_demo_sets_total 1234\n"
+      "spillway_demo_resumes_total 4\nspillway_demo_turns_total 5\n"
+      "spillway_demo_resumed_tokens_total 4000\nspillway_demo_resume_seconds_total 0.04\n"
+      "spillway_demo_checked_bytes_total 1048576\nspillway_demo_replay_lru_saved_seconds 25\n");
+  o.strangers = {{.pid = 4711,
+                  .bytes = 64 * kMiB,
+                  .sensed = milliseconds(2),
+                  .had = milliseconds(12),
+                  .dropped = 14}};
+  o.replay_tokens = 34'000;
   const std::vector<std::string> lines = Summary(o);
-  EXPECT_THAT(lines, Contains(HasSubstr("96 dropped")));
-  EXPECT_THAT(lines, Contains(HasSubstr("reserve 96 (96 MiB)")));
-  EXPECT_THAT(lines, Contains(HasSubstr("destroyed   2 contexts")));
-  EXPECT_THAT(lines, Contains(HasSubstr("3 wrong bytes")));
-  EXPECT_THAT(lines, Contains(HasSubstr("64 MiB after 12 ms (pid")));
-  EXPECT_THAT(lines, Contains(HasSubstr("32 MiB never")));
-  EXPECT_THAT(lines, Contains(HasSubstr("declared")));
+  EXPECT_EQ(o.wrong_bytes(), 3U);
+  EXPECT_THAT(lines, Contains(HasSubstr("destroyed   2 entries of 12 contexts")));
+  EXPECT_THAT(lines, Contains(HasSubstr("41.2 s of prefill, 1.5 s spent again (declared: 50 us")));
+  EXPECT_THAT(lines, Contains(HasSubstr("1 MiB read back byte by byte, 3 wrong bytes")));
+  EXPECT_THAT(lines, Contains(HasSubstr("4 of 5 turns")));
+  EXPECT_THAT(lines, Contains(HasSubstr("1,000 tokens in 10 ms on average, measured")));
+  EXPECT_THAT(lines, Contains(HasSubstr("90 of 100 blocks asked for (90.0 %); 1,234 set")));
+  EXPECT_THAT(lines,
+              Contains(HasSubstr("pid 4711 took 64 MiB: sensed 2 ms, had it 12 ms, 14 dro")));
+  EXPECT_THAT(lines, Contains(HasSubstr("34,000 tokens")));
+  EXPECT_THAT(lines, Contains(HasSubstr("(LRU)              25.0 s of prefill saved,  50.0 %")));
   EXPECT_THAT(lines, Not(Contains(HasSubstr("trouble"))));
+  EXPECT_EQ(SummaryText(o.page),
+            "2 entries destroyed, 41.2 s of prefill saved (declared), 3 wrong bytes");
 }
 
 TEST(Summary, TroubleIsTold) {
   Outcome o;
-  o.counts.failures = 4;
-  o.graph_untold = 5;
+  o.failures = 4;
+  o.untold = 5;
+  o.replay_trouble = "no such program";
   const std::vector<std::string> lines = Summary(o);
   EXPECT_THAT(lines, Contains(HasSubstr("4 turns were given up")));
   EXPECT_THAT(lines, Contains(HasSubstr("5 words to the step graph")));
+  EXPECT_THAT(lines, Contains(HasSubstr("nothing was replayed: no such program")));
 }
 
 TEST(Summary, OfNothingIsWhole) {
   const std::vector<std::string> lines = Summary({});
   EXPECT_THAT(lines, Contains(HasSubstr("0 wrong bytes")));
-  EXPECT_THAT(lines, Contains(HasSubstr("destroyed   0 contexts")));
+  EXPECT_THAT(lines, Contains(HasSubstr("destroyed   0 entries")));
 }
 
 TEST(Caption, SaysWhatASceneCameTo) {
-  Figures before;
-  before.counts.resumes = 2;
-  before.counts.resumed_tokens = 9000;
-  before.counts.resume_time = seconds(1);
-  Figures now = before;
-  now.counts.resumes += 4;
-  now.counts.resumed_tokens += 4000;
-  now.counts.resume_time += milliseconds(40);
-  EXPECT_EQ(Caption(Scene::kWork, before, now, {}, std::chrono::microseconds(43)),
-            "work: 4 resumes, 1,000 tokens back in 10 ms (mean); prefill takes 43 ms (declared)");
-  EXPECT_THAT(Caption(Scene::kWork, now, now, {}, seconds(1)), HasSubstr("no context"));
-  before.stats.left_by_action.at(static_cast<std::size_t>(Action::kDrop)) = 1;
-  now.stats.left_by_action.at(static_cast<std::size_t>(Action::kDrop)) = 15;
-  Neighbour n;
-  n.pid = 4711;
-  n.bytes = 256 * kMiB;
-  n.waited = milliseconds(11);
-  EXPECT_EQ(Caption(Scene::kStranger, before, now, {n}, {}),
-            "a stranger: pid 4711 had 256 MiB after 11 ms; 14 dropped, 0 demoted, 0 destroyed");
-  EXPECT_THAT(Caption(Scene::kStranger, before, now, {}, {}), HasSubstr("nobody"));
+  Moment m;
+  m.prefill_per_token = std::chrono::microseconds(43);
+  m.contexts = 12;
+  m.now.stats.entries = 360;
+  m.now.stats.device.bytes = 100 * kMiB;
+  m.now.stats.device.backed = 94 * kMiB;
+  EXPECT_EQ(Caption(m),
+            "fill: 12 contexts in 360 entries, 100 MiB on the card, 94.0 % of that backed");
+  m.scene = Scene::kWork;
+  EXPECT_EQ(Caption(m), "work: no context was found whole yet");
+  m.first.counts.resumes = 2;
+  m.now.counts.resumes = 6;
+  m.resume = Resume{"coder", 1000, milliseconds(10)};
+  EXPECT_EQ(Caption(m),
+            "work: 4 resumes; the last: coder 1,000 tokens in 10 ms, prefill 43 ms (declared)");
+  m.scene = Scene::kStranger;
+  EXPECT_EQ(Caption(m), "a stranger: nobody has come yet");
+  m.stranger = Stranger{.pid = 4711, .bytes = 256 * kMiB};
+  EXPECT_EQ(Caption(m), "a stranger: pid 4711 wants 256 MiB");
+  m.stranger->sensed = milliseconds(2);
+  m.stranger->had = milliseconds(11);
+  m.stranger->dropped = 14;
+  EXPECT_EQ(Caption(m),
+            "a stranger: pid 4711 took 256 MiB: sensed 2 ms, had it 11 ms, 14 dropped, 0 lost");
+}
+
+TEST(Caption, WhatLruWouldHaveDoneIsCounted) {
+  Moment m;
+  m.scene = Scene::kSqueezed;
+  EXPECT_EQ(Caption(m), "squeezed: no review has begun yet");
+  m.reviews = {2, 70, 69, 30, {"reviewer", 35, 34, 0}};
+  EXPECT_THAT(Caption(m),
+              HasSubstr("2 reviews: 69 of 70 blocks in memory before the step, LRU would "
+                        "have kept 30; the last: reviewer 34 of 35, LRU would have "
+                        "evicted it"));
+  m.reviews.last.in_lru = 30;
+  EXPECT_THAT(Caption(m), HasSubstr("the last: reviewer 34 of 35, LRU 30"));
+  m.reviews.last.in_lru = m.reviews.last.in_memory = 0;  // Then we are no better.
+  EXPECT_THAT(Caption(m), HasSubstr("the last: reviewer 0 of 35, LRU 0"));
+}
+
+TEST(Caption, AKillSaysWhatWasFoundAgain) {
+  EXPECT_THAT(KilledText({}), HasSubstr("hold still"));
+  Killed k;
+  k.before = 1;
+  k.after = 2;
+  k.entries = 12;
+  k.on_disk = 10;
+  k.down = milliseconds(50);
+  EXPECT_EQ(KilledText(k), "pid 1 killed, pid 2 answers after 50 ms; 10 entries are on disk");
+  k.verified = true;
+  k.good = 10;
+  EXPECT_EQ(KilledText(k),
+            "pid 1 killed, pid 2 answers after 50 ms; 10 of 10 on disk verified, 2 were in memory "
+            "only, 0 wrong bytes");
+  k.trouble = "the daemon closed the connection";
+  EXPECT_THAT(KilledText(k), HasSubstr("closed the connection"));
 }
 
 }  // namespace

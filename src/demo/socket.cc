@@ -1,7 +1,6 @@
 #include "demo/socket.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -54,13 +54,20 @@ Result<Socket> Socket::ConnectUnix(const std::string& path, Duration within) {
   return Connect(AF_UNIX, reinterpret_cast<const sockaddr*>(&to), sizeof to, path, within);
 }
 
-Result<Socket> Socket::ConnectLoopback(std::uint16_t port, Duration within) {
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return Connect(AF_INET, reinterpret_cast<const sockaddr*>(&to), sizeof to,
-                 fmt::format("127.0.0.1:{}", port), within);
+Result<Socket> Socket::ConnectHost(const std::string& host, std::uint16_t port, Duration within) {
+  const std::string where = fmt::format("{}:{}", host, port);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int code = ::getaddrinfo(host.c_str(), fmt::to_string(port).c_str(), &hints, &found);
+  if (code != 0) return Failed(where, ::gai_strerror(code));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, &::freeaddrinfo);
+  Result<Socket> connected = Failed(where, "it has no address");
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    connected = Connect(each->ai_family, each->ai_addr, each->ai_addrlen, where, within);
+    if (connected) break;
+  }
+  return connected;
 }
 
 Socket::Socket(Socket&& other) noexcept

@@ -15,7 +15,7 @@ namespace spillway::demo {
 class Socket {
  public:
   static Result<Socket> ConnectUnix(const std::string& path, Duration within);
-  static Result<Socket> ConnectLoopback(std::uint16_t port, Duration within);
+  static Result<Socket> ConnectHost(const std::string& host, std::uint16_t port, Duration within);
   // Of a descriptor that is connected; it is ours from then on.
   explicit Socket(int fd) : fd_(fd) {}
   Socket(Socket&& other) noexcept;

@@ -19,6 +19,7 @@ class SocketContexts final : public Contexts {
   Result<std::size_t> Match(std::span<const std::string_view> keys) override;
   Status Set(const Block& block, std::string_view agent, std::span<const std::byte> bytes) override;
   Status Forget(std::span<const std::string_view> keys) override;
+  void Renew() override { client_.reset(); }
 
  private:
   Status Connect();

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/parse.h"
-#include "demo/caption.h"
-#include "demo/words.h"
+#include "view/words.h"
 
 namespace spillway::demo {
+
+using namespace view;  // NOLINT: it draws with all of it.
 
 namespace {
 
@@ -17,131 +17,126 @@ std::string Row(std::string_view name, const std::string& text) {
   return fmt::format("  {:<11} {}", name, text);
 }
 
-std::string Joined(const std::vector<std::string>& parts, std::string_view none) {
-  return parts.empty() ? std::string(none) : fmt::format("{}", fmt::join(parts, ", "));
+double Of(const MetricsPage& page, const char* figure) {
+  return page[std::string("spillway_demo_") + figure];
+}
+std::string Count(const MetricsPage& page, const char* figure) {
+  return Grouped(static_cast<std::uint64_t>(Of(page, figure)));
+}
+std::string SecondsOf(const MetricsPage& page, const char* figure) {
+  return fmt::format("{:.1f} s", Of(page, figure));
+}
+Duration TimeOf(const MetricsPage& page, const char* figure) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(Of(page, figure)));
 }
 
-std::string LevelsText(const LevelLog& levels) {
-  std::vector<std::string> parts;
-  for (int i = 0; i < kLevels; ++i) {
-    const auto level = static_cast<Level>(i);
-    if (levels.time_in(level) == Duration::zero()) continue;
-    parts.push_back(fmt::format("{} {}", Upper(Name(level)), Seconds(levels.time_in(level))));
-  }
-  return fmt::format("{}; {} changes", Joined(parts, "none"), levels.changes());
+std::string HitsText(const MetricsPage& page) {
+  const auto hits = static_cast<std::uint64_t>(Of(page, "hits_total"));
+  const auto misses = static_cast<std::uint64_t>(Of(page, "misses_total"));
+  return fmt::format("{} of {} blocks asked for ({}); {} set", Grouped(hits),
+                     Grouped(hits + misses), ShareText(hits, hits + misses),
+                     Count(page, "sets_total"));
 }
 
-std::string ReasonsText(const Stats& stats) {
-  std::vector<std::string> parts;
-  for (int i = 0; i < kReasons; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    if (stats.left_by_reason.at(at) == 0) continue;
-    parts.push_back(fmt::format("{} {} ({})", Name(static_cast<Reason>(i)),
-                                Grouped(stats.left_by_reason.at(at)),
-                                FormatBytes(stats.left_bytes_by_reason.at(at))));
-  }
-  return Joined(parts, "nothing");
+std::string ResumedText(const MetricsPage& page) {
+  const double resumes = Of(page, "resumes_total");
+  if (resumes < 1) return "no turn found all of its context";
+  return fmt::format(
+      "{} of {} turns found all of their context: {} tokens in {} on average, "
+      "measured",
+      Count(page, "resumes_total"), Count(page, "turns_total"),
+      Grouped(static_cast<std::uint64_t>(Of(page, "resumed_tokens_total") / resumes)),
+      FormatDuration(TimeOf(page, "resume_seconds_total") / static_cast<Duration::rep>(resumes)));
 }
 
-void AddTakes(const std::vector<Neighbour>& neighbours, std::vector<std::string>* lines) {
+void AddStrangers(const std::vector<Stranger>& strangers, std::vector<std::string>* lines) {
   constexpr std::size_t kShown = 6;
-  lines->push_back(
-      Row("neighbours",
-          fmt::format("{} processes of their own had memory of the card, every page touched",
-                      neighbours.size())));
-  Duration longest{};
-  for (std::size_t i = 0; i < neighbours.size(); ++i) {
-    const Neighbour& n = neighbours[i];
-    longest = std::max(longest, n.waited.value_or(Duration::zero()));
-    if (i >= kShown) continue;
-    lines->push_back(
-        Row("", fmt::format("{:>9} {} (pid {})", FormatBytes(n.bytes),
-                            n.waited ? "after " + FormatDuration(*n.waited) : "never", n.pid)));
+  for (std::size_t i = 0; i < std::min(strangers.size(), kShown); ++i) {
+    lines->push_back(Row(i == 0 ? "strangers" : "", StrangerText(strangers[i])));
   }
-  if (neighbours.size() > kShown) {
-    lines->push_back(Row("", fmt::format("and {} more; the longest wait was {}",
-                                         neighbours.size() - kShown, FormatDuration(longest))));
+  if (strangers.size() > kShown) {
+    lines->push_back(Row("", fmt::format("and {} more", strangers.size() - kShown)));
   }
 }
 
-std::string PrefillText(const Outcome& o) {
-  const auto time = [&](Tokens tokens) { return FormatDuration(tokens * o.prefill_per_token); };
-  return fmt::format("{} saved, {} spent again (declared: {} a token; no model runs)",
-                     time(o.counts.tokens_found), time(o.counts.tokens_recomputed),
-                     FormatDuration(o.prefill_per_token));
-}
-
-std::string ActionsText(const Stats& stats) {
-  std::vector<std::string> parts;
-  for (const Action action : {Action::kBack, Action::kDrop, Action::kDemote, Action::kExpire}) {
-    parts.push_back(fmt::format(
-        "{} {}", Grouped(stats.left_by_action.at(static_cast<std::size_t>(action))), Done(action)));
+void AddReplay(const Outcome& o, std::vector<std::string>* lines) {
+  if (!o.replay_trouble.empty()) {
+    lines->push_back(Row("beside it", "nothing was replayed: " + o.replay_trouble));
   }
-  return Joined(parts, "nothing");
-}
-
-std::string ResumedText(const Outcome& o) {
-  const AgentCounts& c = o.counts;
-  const auto resumes = static_cast<std::int64_t>(c.resumes);
-  if (resumes == 0) return "no turn found all of its context";
-  return fmt::format("{} turns found all of their context: on average {} tokens in {}, measured",
-                     Grouped(c.resumes),
-                     Grouped(static_cast<std::uint64_t>(c.resumed_tokens / resumes)),
-                     FormatDuration(c.resume_time / resumes));
+  if (o.replay_tokens == 0) return;
+  lines->push_back(Row(
+      "beside it",
+      fmt::format("the same turns by `spillway replay`, in the {} tokens of memory that were left",
+                  Grouped(static_cast<std::uint64_t>(o.replay_tokens)))));
+  lines->push_back(Row("", "on average to card and RAM, and nothing below that:"));
+  const auto row = [&](std::string_view name, const char* figure) {
+    const double saved = Of(o.page, figure);
+    const double all = Of(o.page, "asked_tokens_total") *
+                       std::chrono::duration<double>(o.prefill_per_token).count();
+    lines->push_back(Row("", fmt::format("{:<34} {:>8.1f} s of prefill saved, {:>5.1f} %", name,
+                                         saved, all > 0 ? 100 * saved / all : 0.0)));
+  };
+  row("Spillway, as it ran, disk below", "saved_prefill_seconds_total");
+  row("its score alone, without the graph", "replay_score_saved_seconds");
+  row("least recently used (LRU)", "replay_lru_saved_seconds");
+  row("the rule it grew from (seed)", "replay_seed_saved_seconds");
 }
 
 void AddTrouble(const Outcome& o, std::vector<std::string>* lines) {
-  if (o.counts.failures > 0) {
+  if (o.failures > 0) {
     lines->push_back(Row("trouble", fmt::format("{} turns were given up: the daemon did not answer",
-                                                Grouped(o.counts.failures))));
+                                                Grouped(o.failures))));
   }
-  if (o.graph_untold > 0) {
-    lines->push_back(Row("trouble", fmt::format("{} words to the step graph were not taken",
-                                                Grouped(o.graph_untold))));
+  if (o.untold > 0) {
+    lines->push_back(Row(
+        "trouble", fmt::format("{} words to the step graph were not taken", Grouped(o.untold))));
   }
 }
 
 }  // namespace
 
 std::vector<std::string> Summary(const Outcome& o) {
-  const AgentCounts& c = o.counts;
+  const MetricsPage& page = o.page;
   std::vector<std::string> lines;
-  lines.push_back(fmt::format("summary: {} on card {}, {} of this machine's memory, {} below it",
-                              Seconds(o.length), o.card, FormatBytes(o.card_bytes),
-                              FormatBytes(o.below_bytes)));
   lines.push_back(
-      Row("agents", fmt::format("{} agents, clients of the daemon's socket; {} rounds, {} turns",
-                                o.agents, Grouped(o.rounds), Grouped(c.turns))));
+      fmt::format("summary: {} on {}; below it {}", Seconds(o.length), o.place, o.below));
   lines.push_back(
-      Row("contexts", fmt::format("{} blocks set, {} refused (those turns went on without)",
-                                  Grouped(o.stats.sets), Grouped(c.sets_refused))));
-  lines.push_back(
-      Row("hits", fmt::format("{} of {} blocks asked for ({}), by the daemon's count",
-                              Grouped(o.stats.hits), Grouped(o.stats.hits + o.stats.misses),
-                              ShareText(o.stats.hits, o.stats.hits + o.stats.misses))));
-  lines.push_back(
-      Row("found", fmt::format("{} of {} blocks of contexts ({}), by the agents'; the rest of the "
-                               "hits is what they had just set",
-                               Grouped(c.blocks_found), Grouped(c.blocks_found + c.blocks_missed),
-                               ShareText(c.blocks_found, c.blocks_found + c.blocks_missed))));
-  lines.push_back(Row("resumed", ResumedText(o)));
-  lines.push_back(Row("prefill", PrefillText(o)));
-  lines.push_back(Row("levels", LevelsText(o.levels)));
-  AddTakes(o.neighbours, &lines);
-  lines.push_back(Row("moves", ActionsText(o.stats)));
-  lines.push_back(Row("left", ReasonsText(o.stats)));
-  AddTrouble(o, &lines);
-  lines.push_back(Row("destroyed", fmt::format("{} contexts (not those that agents had erased)",
-                                               Grouped(Destroyed(o.stats)))));
+      Row("destroyed", fmt::format("{} entries of {} contexts (not what agents erased)",
+                                   Count(page, "destroyed_total"), Count(page, "contexts"))));
+  lines.push_back(Row(
+      "saved", fmt::format("{} of prefill, {} spent again (declared: {} a token; no model runs)",
+                           SecondsOf(page, "saved_prefill_seconds_total"),
+                           SecondsOf(page, "spent_prefill_seconds_total"),
+                           FormatDuration(o.prefill_per_token))));
   lines.push_back(
       Row("checked", fmt::format("{} read back byte by byte, {} wrong bytes",
-                                 FormatBytes(c.bytes_checked), Grouped(c.wrong_bytes))));
+                                 FormatBytes(static_cast<Bytes>(Of(page, "checked_bytes_total"))),
+                                 Count(page, "wrong_bytes_total"))));
+  lines.push_back(Row("resumed", ResumedText(page)));
+  lines.push_back(Row("hits", HitsText(page)));
+  AddStrangers(o.strangers, &lines);
+  if (Of(page, "review_blocks") > 0) {
+    lines.push_back(Row(
+        "squeezed", fmt::format("{} of {} blocks of reviewers in memory before "
+                                "their step; a cache by last use: {}",
+                                Count(page, "review_blocks_in_memory"),
+                                Count(page, "review_blocks"), Count(page, "review_blocks_lru"))));
+  }
+  for (const Killed& killed : o.kills) lines.push_back(Row("kill -9", KilledText(killed)));
+  AddTrouble(o, &lines);
+  AddReplay(o, &lines);
   return lines;
 }
 
+std::string SummaryText(const MetricsPage& page) {
+  return fmt::format("{} entries destroyed, {} of prefill saved (declared), {} wrong bytes",
+                     Count(page, "destroyed_total"), SecondsOf(page, "saved_prefill_seconds_total"),
+                     Count(page, "wrong_bytes_total"));
+}
+
 std::vector<std::string> Commands(const std::string& socket, std::uint16_t http_port) {
-  return {fmt::format("redis-cli -s {} SPILL.MODE", socket),
-          fmt::format("spillway stats --socket {}", socket),
+  return {fmt::format("spillway top --url http://127.0.0.1:{}", http_port),
+          fmt::format("redis-cli -s {} SPILL.MODE", socket),
           fmt::format("curl -s http://127.0.0.1:{}/metrics", http_port)};
 }
 

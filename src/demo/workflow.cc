@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -79,26 +80,38 @@ std::string JobDocument(std::uint64_t job) {
   return document.dump();
 }
 
-Workflow::Workflow(const AgentSettings& settings, const MakeContexts& contexts, TellGraph tell)
-    : tell_(std::move(tell)) {
+Workflow::Workflow(const AgentSettings& settings, const MakeContexts& contexts, TellGraph tell,
+                   Witness* witness, OnReview on_review)
+    : tell_(std::move(tell)), on_review_(std::move(on_review)) {
   agents_.reserve(kRoles.size());
   for (const Role& role : kRoles) {
     agents_.push_back(
-        std::make_unique<Agent>(std::string(role.name), role.shape, settings, contexts()));
+        std::make_unique<Agent>(std::string(role.name), role.shape, settings, contexts(), witness));
   }
 }
 
 void Workflow::Run(Duration arrival, const std::stop_token& stop) {
   Tell({"SPILL.GRAPH", "LOAD", JobDocument(0)});
   Gather(arrival, stop);
-  std::uint64_t round = 0;
+  RunRounds(stop);
+}
+
+void Workflow::RunAgain(const std::stop_token& stop) {
+  for (const auto& agent : agents_) agent->Renew();
+  next_round_ = (next_round_ + kRounds - 1) / kRounds * kRounds;
+  Tell({"SPILL.GRAPH", "LOAD", JobDocument(next_round_ / kRounds)});
+  RunRounds(stop);
+}
+
+void Workflow::RunRounds(const std::stop_token& stop) {
+  std::uint64_t& round = next_round_;
   for (; !stop.stop_requested(); ++round) {
     // The next job is known before this one ends: nobody is out of work between.
     const bool last = round % kRounds == kRounds - 1;
     if (last) Tell({"SPILL.GRAPH", "LOAD", JobDocument(round / kRounds + 1)});
     RunRound(round, stop);
     if (last) Tell({"SPILL.GRAPH", "END", JobOf(round)});
-    rounds_.store(round + 1, std::memory_order_relaxed);
+    rounds_.fetch_add(1, std::memory_order_relaxed);
   }
   Tell({"SPILL.GRAPH", "END", JobOf(round)});
 }
@@ -132,6 +145,7 @@ void Workflow::RunStep(std::uint64_t round, const std::string& step, std::size_t
                        const std::stop_token& stop) {
   const std::string job = JobOf(round);
   Tell({"SPILL.GRAPH", "START", job, step});
+  if (on_review_ && agent == ReviewerOf(round)) on_review_(*agents_[agent]);
   agents_[agent]->TakeTurn(stop);
   Tell({"SPILL.GRAPH", "FINISH", job, step});
 }
@@ -145,6 +159,17 @@ std::vector<AgentView> Workflow::views() const {
   views.reserve(agents_.size());
   for (const auto& agent : agents_) views.push_back(agent->view());
   return views;
+}
+
+std::vector<Block> Workflow::AllBlocks() const {
+  std::vector<Block> all;
+  std::unordered_set<std::string_view> seen;
+  for (const auto& agent : agents_) {
+    for (const Block& block : agent->blocks()) {
+      if (seen.insert(block.key).second) all.push_back(block);
+    }
+  }
+  return all;
 }
 
 AgentCounts Workflow::counts() const {

@@ -24,17 +24,24 @@ namespace spillway::demo {
 // Tells the graph: the words of a SPILL.GRAPH command. From any thread.
 using TellGraph = std::function<Status(const std::vector<std::string_view>& words)>;
 using MakeContexts = std::function<std::unique_ptr<Contexts>()>;
+// Hears of a review when its step has begun and the reviewer has read nothing yet.
+// On the workflow's thread.
+using OnReview = std::function<void(const Agent& reviewer)>;
 
 // A job's three rounds as SPILL.GRAPH LOAD takes them.
 std::string JobDocument(std::uint64_t job);
 
 class Workflow {
  public:
-  // Each agent gets Contexts of its own.
-  Workflow(const AgentSettings& settings, const MakeContexts& contexts, TellGraph tell);
+  // Each agent gets Contexts of its own. `witness` may be null, `on_review` empty.
+  Workflow(const AgentSettings& settings, const MakeContexts& contexts, TellGraph tell,
+           Witness* witness = nullptr, OnReview on_review = {});
 
   // All have come after `arrival`; then rounds until stopped.
   void Run(Duration arrival, const std::stop_token& stop);
+  // After Run has been stopped: the daemon is another one, the agents are the same,
+  // and go on with a new job.
+  void RunAgain(const std::stop_token& stop);
 
   // From any thread.
   std::uint64_t rounds() const { return rounds_.load(std::memory_order_relaxed); }
@@ -42,8 +49,11 @@ class Workflow {
   std::uint64_t untold() const { return untold_.load(std::memory_order_relaxed); }
   std::vector<AgentView> views() const;
   AgentCounts counts() const;
+  // All blocks of all agents, each once. While nobody runs.
+  std::vector<Block> AllBlocks() const;
 
  private:
+  void RunRounds(const std::stop_token& stop);
   void Gather(Duration arrival, const std::stop_token& stop);
   void RunRound(std::uint64_t round, const std::stop_token& stop);
   void RunStep(std::uint64_t round, const std::string& step, std::size_t agent,
@@ -51,6 +61,8 @@ class Workflow {
   void Tell(const std::vector<std::string_view>& words);
 
   const TellGraph tell_;
+  const OnReview on_review_;
+  std::uint64_t next_round_ = 0;                // The running thread's.
   std::vector<std::unique_ptr<Agent>> agents_;  // Constant after construction.
   std::atomic<std::uint64_t> rounds_{0};
   std::atomic<std::uint64_t> untold_{0};
