@@ -20,7 +20,7 @@ from . import _native as native
 from ._cache import Cache
 from ._lease import Lease
 from ._operations import fill_get, fill_put, place_code, put_options, wait_code
-from ._values import hint_code, key_bytes, sink_of, token_count, value_of
+from ._values import hint_code, key_bytes, milliseconds, sink_of, token_count, value_of
 from .errors import Closed, NotResident, Refused, SpillwayError
 
 lib = native.lib
@@ -207,11 +207,13 @@ class AsyncCache:
                   token_count: int | None = None, agent: str | None = None,
                   parent: str | bytes | None = None, meta: bytes | None = None,
                   ttl: float | timedelta | None = None, hint: str | None = None,
-                  eta: float | timedelta | None = None, strict: bool = False) -> bool:
+                  eta: float | timedelta | None = None, step: str | None = None,
+                  recompute: float | timedelta | None = None, strict: bool = False) -> bool:
         """As ``Cache.set``. The value must stay as it is until this returns."""
         await self._turn()
         name, source = key_bytes(key), value_of(value)
-        options = put_options(_tokens(tokens, token_count), agent, parent, meta, ttl, hint, eta)
+        options = put_options(_tokens(tokens, token_count), agent, parent, meta, ttl, hint, eta,
+                              step, recompute)
         operation = native.Operation()
         fill_put(operation, name, source, options, None)
 
@@ -227,31 +229,37 @@ class AsyncCache:
         return await self._submit(operation, (name, source, options), land)
 
     async def get(self, key: str | bytes, *, into: Any = None,
-                  wait: float | timedelta | None = None, hint: str | None = None) -> Any:
+                  wait: float | timedelta | None = None, hint: str | None = None,
+                  eta: float | timedelta | None = None, step: str | None = None) -> Any:
         """As ``Cache.get``: a read-only memoryview that keeps its lease, or None."""
         if into is not None:
             await self._turn()
             name, sink = key_bytes(key), sink_of(into)
+            waits_for = b"" if step is None else key_bytes(step, "step")
             operation = native.Operation()
-            fill_get(operation, name, sink, wait_code(wait), native.HOST, hint_code(hint), None)
-            return await self._submit(operation, (name, sink), _land_into)
-        lease = await self.lease(key, wait=wait, hint=hint)
+            fill_get(operation, name, sink, wait_code(wait), native.HOST, hint_code(hint), None,
+                     milliseconds(eta, "eta"), waits_for)
+            return await self._submit(operation, (name, sink, waits_for), _land_into)
+        lease = await self.lease(key, wait=wait, hint=hint, eta=eta, step=step)
         return None if lease is None else lease.view
 
     async def lease(self, key: str | bytes, *, where: str = "host",
-                    wait: float | timedelta | None = None, hint: str | None = None
+                    wait: float | timedelta | None = None, hint: str | None = None,
+                    eta: float | timedelta | None = None, step: str | None = None
                     ) -> Lease | None:
         """As ``Cache.lease``."""
         await self._turn()
         try:
-            return self.sync.lease(key, where=where, wait=0, hint=hint)
+            return self.sync.lease(key, where=where, wait=0, hint=hint, eta=eta, step=step)
         except NotResident:
             if wait == 0:
                 raise
         name = key_bytes(key)
+        waits_for = b"" if step is None else key_bytes(step, "step")
         operation = native.Operation()
-        fill_get(operation, name, None, wait_code(wait), place_code(where), hint_code(hint), None)
-        return await self._submit(operation, name, _land_lease)
+        fill_get(operation, name, None, wait_code(wait), place_code(where), hint_code(hint), None,
+                 milliseconds(eta, "eta"), waits_for)
+        return await self._submit(operation, (name, waits_for), _land_lease)
 
     async def delete(self, key: str | bytes) -> bool:
         """Removes it; False: it was not there."""

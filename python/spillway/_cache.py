@@ -107,17 +107,19 @@ class Cache(DictLike):
             token_count: int | None = None, agent: str | None = None,
             parent: str | bytes | None = None, meta: bytes | None = None,
             ttl: float | timedelta | None = None, hint: str | None = None,
-            eta: float | timedelta | None = None, strict: bool = False) -> bool:
+            eta: float | timedelta | None = None, step: str | None = None,
+            recompute: float | timedelta | None = None, strict: bool = False) -> bool:
         """Stores a buffer or tensor under a key. Visible to others only when whole.
 
         False: the cache does not take it now (``Blocked`` or ``OverBudget``; with ``strict`` these
         are raised), and nothing has changed. ``parent`` is the key of the prefix this continues,
-        ``agent`` whose context it is, ``ttl`` and ``eta`` are seconds, ``hint`` is "again" or
-        "done". Strided tensors are stored dense; scattered buffers cost a copy.
+        ``agent`` whose context it is, ``ttl``, ``eta`` and ``recompute`` (what computing it anew
+        would take) are seconds, ``hint`` is "again" or "done", ``step`` what it waits for ("tool",
+        "human", or "RUN/STEP" of the step graph). Strided tensors are stored dense; scattered buffers cost a copy.
         """
         return self._put(key_bytes(key), value_of(value),
                          put_options(_tokens(tokens, token_count), agent, parent, meta, ttl, hint,
-                                     eta), strict)
+                                     eta, step, recompute), strict)
 
     def _put(self, key: bytes, value: Value, options: dict[str, Any], strict: bool,
              order: native.Order | None = None) -> bool:
@@ -156,40 +158,46 @@ class Cache(DictLike):
         return failed.value
 
     def get(self, key: str | bytes, *, into: Any = None, wait: float | timedelta | None = None,
-            hint: str | None = None, eta: float | timedelta | None = None) -> Any:
+            hint: str | None = None, eta: float | timedelta | None = None,
+            step: str | None = None) -> Any:
         """The value as a read-only memoryview of the bytes in place, or None.
 
         The view keeps its lease: the bytes stay while it lives. ``into`` (a writable buffer or a
         tensor, on the host or on the GPU) has the value copied there, and the number of its bytes
         returned. ``wait`` is how long a copy may take to come up from below (10 s); 0 raises
-        ``NotResident`` instead.
+        ``NotResident`` instead. ``hint``, ``eta`` and ``step`` speak of its next use, as in ``set``.
         """
         if into is not None:
-            return self._get_into(key_bytes(key), sink_of(into), wait, hint)
-        lease = self.lease(key, wait=wait, hint=hint, eta=eta)
+            return self._get_into(key_bytes(key), sink_of(into), wait, hint, eta=eta, step=step)
+        lease = self.lease(key, wait=wait, hint=hint, eta=eta, step=step)
         return None if lease is None else lease.view
 
     def _get_into(self, key: bytes, sink: Value, wait: Any, hint: str | None,
-                  order: native.Order | None = None) -> int | None:
+                  order: native.Order | None = None, eta: float | timedelta | None = None,
+                  step: str | None = None) -> int | None:
         operation = native.Operation()
-        fill_get(operation, key, sink, wait_code(wait), native.HOST, hint_code(hint), order)
+        name = b"" if step is None else key_bytes(step, "step")
+        fill_get(operation, key, sink, wait_code(wait), native.HOST, hint_code(hint), order,
+                 milliseconds(eta, "eta"), name)
         self._run(operation)
         native.check_operation(operation)
         return operation.bytes if operation.found else None
 
     def lease(self, key: str | bytes, *, where: str = "host",
               wait: float | timedelta | None = None, hint: str | None = None,
-              eta: float | timedelta | None = None) -> Lease | None:
+              eta: float | timedelta | None = None, step: str | None = None) -> Lease | None:
         """A lease on the newest value, or None: ``with cache.lease(key) as lease: ...``.
 
         ``where="device"`` lends the address on the GPU.
         """
         name = key_bytes(key)
         options = None
-        if where != "host" or wait is not None or hint is not None:
+        waits_for = b"" if step is None else key_bytes(step, "step")
+        if where != "host" or wait is not None or hint is not None or step is not None:
             options = byref(native.GetOptions(
                 size=ctypes.sizeof(native.GetOptions), where=place_code(where),
-                hint=hint_code(hint), wait_ms=wait_code(wait), eta_ms=milliseconds(eta, "eta")))
+                hint=hint_code(hint), wait_ms=wait_code(wait), eta_ms=milliseconds(eta, "eta"),
+                step=native.view(waits_for)))
         struct = native.LeaseStruct()
         with self._use as cache:
             code = lib.spillway_cache_get_with(cache, native.view(name), options, byref(struct))
@@ -218,7 +226,8 @@ class Cache(DictLike):
         """Counts as a use, and tells what is known: "again" (``eta`` seconds) or "done".
 
         ``agent``: the key is that agent's from now on. ``run`` and ``step``: that step of the step
-        graph has started. False: the key is not there.
+        graph has started; ``step`` alone: what it waits for, as in ``set``. False: the key is not
+        there.
         """
         names = [key_bytes(key)] + [b"" if name is None else key_bytes(name, what) for name, what
                                     in ((agent, "agent"), (run, "run"), (step, "step"))]
@@ -253,9 +262,21 @@ class Cache(DictLike):
         """Leases on all of them at once; None where one is missing."""
         return self._leases(lib.spillway_cache_get_many, keys)[0]
 
-    def get_chain(self, keys: Iterable[str | bytes]) -> list[Lease]:
-        """Leases on the longest leading run of a chain of prefixes."""
-        leases, run = self._leases(lib.spillway_cache_get_chain, keys)
+    def get_chain(self, keys: Iterable[str | bytes], *, hint: str | None = None,
+                  eta: float | timedelta | None = None, step: str | None = None) -> list[Lease]:
+        """Leases on the longest leading run of a chain of prefixes.
+
+        ``hint``, ``eta`` and ``step`` speak of the next use of its end, as in ``set``.
+        """
+        waits_for = b"" if step is None else key_bytes(step, "step")
+        said = native.GetOptions(size=ctypes.sizeof(native.GetOptions), hint=hint_code(hint),
+                                 eta_ms=milliseconds(eta, "eta"), step=native.view(waits_for))
+
+        def call(cache: Any, names: Any, count: int, structs: Any, run: Any) -> int:
+            return lib.spillway_cache_get_chain_with(cache, names, count, byref(said), structs,
+                                                     run)
+
+        leases, run = self._leases(call, keys)
         return leases[:run]  # type: ignore[return-value]
 
     def _leases(self, call: Any, keys: Iterable[str | bytes]) -> tuple[list[Lease | None], int]:

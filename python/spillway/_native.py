@@ -50,12 +50,12 @@ class LeaseFacts(Structure):
 class PutOptions(Structure):
     _fields_ = [("size", c_size_t), ("tokens", c_int64), ("agent", Bytes), ("parent", Bytes),
                 ("meta", Bytes), ("ttl_ms", c_int64), ("hint", c_int32), ("no_idle_ttl", c_int32),
-                ("eta_ms", c_int64)]
+                ("eta_ms", c_int64), ("step", Bytes), ("recompute_us", c_int64)]
 
 
 class GetOptions(Structure):
     _fields_ = [("size", c_size_t), ("where", c_int32), ("hint", c_int32), ("wait_ms", c_int64),
-                ("eta_ms", c_int64)]
+                ("eta_ms", c_int64), ("step", Bytes)]
 
 
 class TouchOptions(Structure):
@@ -72,7 +72,7 @@ class Operation(Structure):
         ("code", c_int32), ("found", c_int32), ("bytes", c_uint64), ("lease", LeaseStruct),
         ("message", c_char * 160),
         ("order", Order), ("where", c_int32), ("no_idle_ttl", c_int32), ("wait_ms", c_int64),
-        ("eta_ms", c_int64),
+        ("eta_ms", c_int64), ("step", Bytes), ("recompute_us", c_int64),
     ]
 
 
@@ -134,7 +134,7 @@ _CALLS: dict[str, list[Any]] = {
     "cache_clear": [_P],
     "cache_settle": [_P, c_int64],
     "cache_match": [_P, POINTER(Bytes), c_size_t, _OUT_SIZE],
-    "cache_get_chain": [_P, POINTER(Bytes), c_size_t, _LEASE, _OUT_SIZE],
+    "cache_get_chain_with": [_P, POINTER(Bytes), c_size_t, POINTER(GetOptions), _LEASE, _OUT_SIZE],
     "cache_get_many": [_P, POINTER(Bytes), c_size_t, _LEASE, _OUT_SIZE],
     "cache_prefetch": [_P, POINTER(Bytes), c_size_t, _OUT_SIZE],
     "cache_submit": [_P, POINTER(Operation), c_size_t, c_int64, c_uint64],

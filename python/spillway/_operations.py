@@ -8,12 +8,13 @@ from datetime import timedelta
 from typing import Any
 
 from . import _native as native
-from ._values import Value, hint_code, key_bytes, milliseconds
+from ._values import Value, hint_code, key_bytes, microseconds, milliseconds
 from .errors import InvalidArgument
 
 
 def put_options(tokens: int, agent: str | None, parent: Any, meta: bytes | None,
-                ttl: float | timedelta | None, hint: str | None, eta: float | timedelta | None
+                ttl: float | timedelta | None, hint: str | None, eta: float | timedelta | None,
+                step: str | None = None, recompute: float | timedelta | None = None
                 ) -> dict[str, Any]:
     """The keywords of a set, checked, by the names of the C structs."""
     if meta is not None and not isinstance(meta, bytes):
@@ -26,6 +27,8 @@ def put_options(tokens: int, agent: str | None, parent: Any, meta: bytes | None,
         "ttl_ms": milliseconds(ttl, "ttl"),
         "hint": hint_code(hint),
         "eta_ms": milliseconds(eta, "eta"),
+        "step": b"" if step is None else key_bytes(step, "step"),
+        "recompute_us": microseconds(recompute, "recompute"),
     }
 
 
@@ -43,14 +46,17 @@ def fill_put(operation: native.Operation, key: bytes, value: Value, options: dic
 
 
 def fill_get(operation: native.Operation, key: bytes, into: Value | None, wait_ms: int,
-             where: int, hint: int, order: native.Order | None) -> None:
-    """An operation that reads: into memory, or by lease."""
+             where: int, hint: int, order: native.Order | None, eta_ms: int = 0,
+             step: bytes = b"") -> None:
+    """An operation that reads: into memory, or by lease; `step` must outlive it."""
     operation.size = ctypes.sizeof(native.Operation)
     operation.kind = native.GET
     operation.key = native.view(key)
     operation.wait_ms = wait_ms
     operation.where = where
     operation.hint = hint
+    operation.eta_ms = eta_ms
+    operation.step = native.view(step)
     if into is not None:
         operation.into = ctypes.cast(into.array, c_void_p) if into.count else None
         operation.into_count = into.count

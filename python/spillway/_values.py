@@ -54,13 +54,22 @@ def token_count(tokens: int | None, alias: int | None) -> int:
 
 def milliseconds(time: float | timedelta | None, what: str) -> int:
     """Seconds, or a timedelta, as the ABI takes them; None is 0."""
+    return _seconds_times(1_000, time, what)
+
+
+def microseconds(time: float | timedelta | None, what: str) -> int:
+    """The same, finer."""
+    return _seconds_times(1_000_000, time, what)
+
+
+def _seconds_times(factor: int, time: float | timedelta | None, what: str) -> int:
     if time is None:
         return 0
     seconds = time.total_seconds() if isinstance(time, timedelta) else time
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds < 0 \
             or seconds != seconds:
         raise InvalidArgument(f"{what} is {time!r}: it must be seconds, 0 or more")
-    return max(1, round(seconds * 1000)) if seconds < 2**53 else 2**62
+    return max(1, round(seconds * factor)) if seconds < 2**53 / 1000 else 2**62
 
 
 def hint_code(hint: str | None) -> int:

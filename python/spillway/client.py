@@ -16,7 +16,7 @@ from typing import Any, Iterable, Iterator
 from urllib.parse import urlsplit
 
 from ._dict import DictLike
-from ._values import hint_code, key_bytes, key_name, milliseconds, token_count
+from ._values import hint_code, key_bytes, key_name, microseconds, milliseconds, token_count
 from ._words import Mode, Reclaimed
 from .errors import Blocked, Closed, InvalidArgument, SpillwayError, Unavailable, ValueTypeError
 
@@ -218,7 +218,8 @@ class Client(DictLike):
             token_count: int | None = None, agent: str | None = None,
             parent: str | bytes | None = None, meta: bytes | None = None,
             ttl: float | timedelta | None = None, hint: str | None = None,
-            strict: bool = False) -> bool:
+            eta: float | timedelta | None = None, step: str | None = None,
+            recompute: float | timedelta | None = None, strict: bool = False) -> bool:
         """Stores a buffer. False: the daemon does not take it now (``strict``: ``Blocked``)."""
         options: list[Any] = ["TOKENS", str(_tokens(tokens, token_count))]
         if agent is not None:
@@ -229,8 +230,9 @@ class Client(DictLike):
             options += ["META", meta]
         if ttl is not None:
             options += ["TTL", f"{milliseconds(ttl, 'ttl')}ms"]
-        if hint_code(hint):
-            options += ["HINT", hint]
+        options += _said(hint, eta, step)
+        if recompute is not None:
+            options += ["RECOMPUTE", f"{microseconds(recompute, 'recompute')}us"]
         try:
             self._put(key_bytes(key), _host_bytes(value), options)
         except Blocked:
@@ -248,9 +250,10 @@ class Client(DictLike):
                    for at in range(0, value.nbytes, _PIECE)]
         self._calls([*pieces, ("SPILL.COMMIT",)])
 
-    def get(self, key: str | bytes, *, into: Any = None) -> Any:
+    def get(self, key: str | bytes, *, into: Any = None, hint: str | None = None,
+            eta: float | timedelta | None = None, step: str | None = None) -> Any:
         """The value as a memoryview of a copy, or None. ``into``: copied there, its size given."""
-        reply = self._call("SPILL.GET", key_bytes(key))
+        reply = self._call("SPILL.GET", key_bytes(key), *_said(hint, eta, step))
         if reply is None:
             return None
         value = memoryview(reply["value"])
@@ -279,13 +282,17 @@ class Client(DictLike):
         """Whether it is there."""
         return self._call("EXISTS", key_bytes(key)) == 1
 
-    def touch(self, key: str | bytes, *, hint: str | None = None, run: str | None = None,
+    def touch(self, key: str | bytes, *, hint: str | None = None,
+              eta: float | timedelta | None = None, run: str | None = None,
               step: str | None = None) -> bool:
-        """Counts as a use; with what is known of the future, and of a step that has started."""
-        if step is not None:
-            self.step_graph.start(run or "", step)
-        return self._call("SPILL.TOUCH", key_bytes(key),
-                          *(["HINT", hint] if hint_code(hint) else [])) == 1
+        """Counts as a use; with what is known of the future.
+
+        ``run`` and ``step``: that step has started; ``step`` alone: what it waits for.
+        """
+        if run is not None:
+            self.step_graph.start(run, step or "")
+            step = None
+        return self._call("SPILL.TOUCH", key_bytes(key), *_said(hint, eta, step)) == 1
 
     def clear(self) -> None:
         """Empties the daemon's database."""
@@ -418,6 +425,16 @@ class RemoteGraph:
         self.start(run, step)
         yield
         self.finish(run, step)
+
+
+def _said(hint: str | None, eta: float | timedelta | None, step: str | None) -> list[Any]:
+    """What is known of the next use, in the daemon's words."""
+    said: list[Any] = ["HINT", hint] if hint_code(hint) else []
+    if eta is not None:
+        said += ["ETA", f"{milliseconds(eta, 'eta')}ms"]
+    if step is not None:
+        said += ["STEP", key_bytes(step, "step")]
+    return said
 
 
 def _host_bytes(value: Any) -> memoryview:

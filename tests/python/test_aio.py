@@ -14,13 +14,18 @@ def run(coroutine):
 
 def test_set_and_get():
     async def main():
-        async with spillway.AsyncCache(capacity="64MiB") as cache:
+        async with spillway.AsyncCache(capacity="64MiB", policy="score") as cache:
             assert await cache.set("k", b"value", tokens=5) is True
             assert bytes(await cache.get("k")) == b"value"
             assert await cache.get("nowhere") is None
             into = bytearray(5)
             assert await cache.get("k", into=into) == 5 and into == b"value"
             assert await cache.contains("k") and await cache.touch("k", hint="done")
+            assert await cache.set("said", b"v", step="tool", recompute=1.5, hint="again", eta=3)
+            assert "waits for tool" in cache.sync.explain("said")
+            assert bytes(await cache.get("said", step="human", eta=2, hint="again")) == b"v"
+            assert await cache.get("said", into=bytearray(1), step="build") == 1
+            assert "waits for build" in cache.sync.explain("said") and await cache.delete("said")
             assert await cache.match(["k", "x"]) == 1
             assert cache.total_tokens == 5 and cache.size == 1
             assert cache.mode is spillway.Mode.RELAXED and not cache.is_blocked

@@ -175,13 +175,34 @@ def test_touch_tells_what_is_known(cache):
     assert cache.touch("nobody") is False
     with pytest.raises(spillway.InvalidArgument, match="again"):
         cache.touch("k", hint="soon")
-    with pytest.raises(spillway.InvalidArgument, match="both are needed"):
-        cache.touch("k", step="plan")
+    with pytest.raises(spillway.InvalidArgument, match="which step"):
+        cache.touch("k", run="r")
     cache.step_graph.load({"run": "r", "steps": [{"id": "plan"}, {"id": "act"}],
                            "edges": [{"from": "plan", "to": "act"}]})
     cache.touch("k", agent="act", run="r", step="plan")
     assert cache.step_graph.steps_to_execution("r", "act") == 1
     assert "act" in cache.step_graph.explain("k")
+
+
+def test_what_is_said_of_the_next_use_reaches_the_score():
+    with spillway.Cache(capacity="1MiB", policy="score", start=False) as cache:
+        cache.set("k", b"x", tokens=100, hint="again", eta=30, step="tool", recompute=2.5)
+        said = cache.explain("k")
+        assert "waits for tool" in said and "said to be used again" in said
+        assert "A miss would cost 2.5 s." in said
+        assert bytes(cache.get("k", step="human")) == b"x"
+        assert "waits for human" in cache.explain("k")
+        into = bytearray(1)
+        assert cache.get("k", into=into, step="build", hint="done") == 1
+        assert "waits for build, said to be done" in cache.explain("k")
+        assert cache.touch("k", step="test") is True
+        assert "waits for test" in cache.explain("k")
+        assert len(cache.get_chain(["k", "nowhere"], step="chain", hint="again")) == 1
+        assert "waits for chain, said to be used again" in cache.explain("k")
+        with pytest.raises(spillway.InvalidArgument, match="recompute"):
+            cache.set("k", b"x", recompute=-1)
+        with pytest.raises(spillway.KeyTypeError, match="step"):
+            cache.get("k", step=3)
 
 
 def test_pressure_blocks_and_says_so(cache):

@@ -33,6 +33,14 @@ def test_one_key(client):
         client["nowhere"]
 
 
+def test_what_is_said_of_the_next_use(client):
+    client.set("k", b"v", hint="again", eta=30, step="tool", recompute=2.5)
+    assert bytes(client.get("k", step="human", hint="done", eta=1.5)) == b"v"
+    assert client.touch("k", step="tool", eta=5) is True
+    with pytest.raises(spillway.KeyTypeError, match="step"):
+        client.touch("k", step=3)
+
+
 def test_large_values_and_pieces(client, monkeypatch):
     value = os.urandom(3 << 20)
     client.set("k", value, tokens=1)
