@@ -13,7 +13,7 @@ Pauses are drawn by the quantiles of 49,334 requests of the WEKA trace (after a 
 3.9/8.5/70/611 s, after a human 5.7/210/2,981/39,529 s, 5 % of turns), at most 60 s, and divided by
 --compress. Contexts: 2,048 shared tokens, then 8 to 24 thousand of an agent's own, some 400 more a
 turn, about 77 GiB in all; --host-gib of host memory for each way that uses any. Each turn decodes 4
-tokens. Bounded: 6 minutes.
+tokens. Bounded: 9 minutes.
 """
 
 import argparse
@@ -25,6 +25,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 
 import torch
@@ -32,12 +33,13 @@ import transformers
 
 import spillway.torch
 import spillway.transformers as st
-from common import DEVICE, GIB, Deadline, forward, llama_8b, say, say_machine, share
+from common import DEVICE, GIB, Deadline, forward, llama_8b, say, say_machine, share, timed
 
 TOOL = [(0.0, 2.0), (0.1, 3.9), (0.5, 8.5), (0.9, 70.0), (0.99, 611.0), (1.0, 1000.0)]
 HUMAN = [(0.0, 3.0), (0.1, 5.7), (0.5, 210.0), (0.9, 2981.0), (0.99, 39529.0), (1.0, 50000.0)]
 SYSTEM_TOKENS, TURN_TOKENS, MOST_TOKENS, DECODED = 2048, 400, 32768, 4
 CHUNK = 256
+MORE = {}  # Settings of the cache, from the command line.
 
 
 def pause(rng, compress):
@@ -97,23 +99,37 @@ class Nothing:
 
 
 class Offloaded(Nothing):
-    """transformers' own: every layer's tensors wait in host memory, fetched as it runs."""
+    """transformers' own: every layer's tensors wait in host memory, fetched as it runs.
+
+    All of it but the first layer is on the host; least recently used out first, so that it has no
+    more of that than the others. --offload-all: as much as it likes.
+    """
 
     name = "DynamicCache(offloading=True)"
 
-    def __init__(self, model, _):
-        super().__init__(model, _)
-        self.pasts = {}
+    def __init__(self, model, host_bytes):
+        super().__init__(model, host_bytes)
+        self.pasts = {}  # agent: (ids, past, bytes), least recently used first
+        self.most = host_bytes
+        self.evicted = 0
 
     def first_token(self, agent, ids):
-        known, past = self.pasts.pop(agent.number, (None, None))
+        known, past, _ = self.pasts.pop(agent.number, (None, None, 0))
         if known is None or len(known) >= len(ids) or not torch.equal(known, ids[:len(known)]):
             past = transformers.DynamicCache(config=self.model.config, offloading=True)
             return past, 0, forward(self.model, ids[None], past)
         return past, len(known), forward(self.model, ids[None, len(known):], past)
 
     def keep(self, agent, ids, past):
-        self.pasts[agent.number] = ids.clone(), past  # All but its first layer is on the host.
+        size = sum(layer.keys.nbytes + layer.values.nbytes for layer in past.layers)
+        self.pasts[agent.number] = ids.clone(), past, size
+        while sum(entry[2] for entry in self.pasts.values()) > self.most:
+            self.pasts.pop(next(iter(self.pasts)))
+            self.evicted += 1
+
+    def facts(self):
+        return {"host_gib": sum(entry[2] for entry in self.pasts.values()) / GIB,
+                "evicted": self.evicted}
 
     def close(self):
         self.pasts.clear()
@@ -203,8 +219,18 @@ class Spillway(Nothing):
     def __init__(self, model, host_bytes):
         super().__init__(model, host_bytes)
         self.cache = spillway.Cache(device=DEVICE, host_capacity=host_bytes, token_budget=None,
-                                    write_behind_after="50ms", write_behind_rate=None)
+                                    write_behind_after="50ms", write_behind_rate=None, **MORE)
         self.rescue = spillway.torch.install_rescue(self.cache)
+
+    def watch(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            device = self.cache.stats()["device"]
+            print(f"  {time.monotonic():.2f} {device['level']} free {device['free'] / GIB:.1f} reserve"
+                  f" {device['reserve'] / GIB:.1f} held {device['held'] / GIB:.1f} backed"
+                  f" {device['backed'] / GIB:.1f} clean {device['clean'] / GIB:.1f} torch"
+                  f" {torch.cuda.memory_reserved() / GIB:.1f}", file=sys.stderr, flush=True)
+            time.sleep(0.1)
 
     def first_token(self, agent, ids):
         past, known = st.load_prefix(ids[None, :-1], self.model, self.cache, chunk=CHUNK)
@@ -217,7 +243,12 @@ class Spillway(Nothing):
     def facts(self):
         stats = self.cache.stats()
         return {"rescue": self.rescue.kind, "device_gib": stats["device"]["bytes"] / GIB,
-                "host_gib": stats["host"]["bytes"] / GIB,
+                "backed_gib": stats["device"]["backed"] / GIB,
+                "clean_gib": stats["device"]["clean"] / GIB,
+                "others_gib": stats["device"]["others"] / GIB, "mode": self.cache.mode.name,
+                "torch_gib": torch.cuda.memory_reserved() / GIB,
+                "host_gib": stats["host"]["bytes"] / GIB, "left": stats["left_by_action"],
+                "moves": stats["moves"],
                 "reclaims": self.rescue.stats().rescues}
 
     def close(self):
@@ -242,6 +273,8 @@ while time.monotonic() < end:
             time.sleep(0.02)
         except torch.cuda.OutOfMemoryError:
             failed += 1
+            print("refused in round", rounds, "holding", sum(b.nbytes for b in held) >> 30, "GiB, free",
+                  torch.cuda.mem_get_info()[0] >> 20, "MiB", time.monotonic(), file=sys.stderr, flush=True)
             time.sleep(0.05)
     took.append(time.monotonic() - start)
     rounds += 1
@@ -281,6 +314,7 @@ def serve(keeper, agents, seconds, compress, seed):
     due = [(rng.random() * 2, agent.number) for agent in agents]
     heapq.heapify(due)
     ttft, known_tokens, all_tokens, ooms = [], 0, 0, 0
+    first, keeping = [], []
     while due:
         at, number = heapq.heappop(due)
         now = time.perf_counter() - start
@@ -291,14 +325,19 @@ def serve(keeper, agents, seconds, compress, seed):
         agent = agents[number]
         ids = agent.turn().to(DEVICE)
         try:
+            began = time.perf_counter()
             past, known, logits = keeper.first_token(agent, ids)
             logits.argmax().item()  # The first token is there.
+            first.append(time.perf_counter() - began)
             ttft.append(time.perf_counter() - start - at)
             more = agent._new(DECODED).to(DEVICE)
             for token in more:
                 forward(keeper.model, token.view(1, 1), past)
             agent.ids = torch.cat([agent.ids, more.cpu()])
+            began = time.perf_counter()
             keeper.keep(agent, torch.cat([ids, more]), past)
+            torch.cuda.synchronize()
+            keeping.append(time.perf_counter() - began)
             known_tokens, all_tokens = known_tokens + known, all_tokens + len(ids)
         except torch.cuda.OutOfMemoryError:
             ooms += 1
@@ -307,6 +346,9 @@ def serve(keeper, agents, seconds, compress, seed):
         heapq.heappush(due, (time.perf_counter() - start + pause(agent.rng, compress), number))
     return dict(turns=len(ttft), ttft_p50_ms=share(ttft, 0.5) * 1e3,
                 ttft_p99_ms=share(ttft, 0.99) * 1e3, our_ooms=ooms,
+                unqueued_p50_ms=share(first, 0.5) * 1e3, unqueued_p99_ms=share(first, 0.99) * 1e3,
+                keep_p50_ms=share(keeping, 0.5) * 1e3, keep_p99_ms=share(keeping, 0.99) * 1e3,
+                busy_part=(sum(first) + sum(keeping)) / seconds,
                 reused_part=known_tokens / max(all_tokens, 1))
 
 
@@ -315,23 +357,29 @@ def one_keeper(make, model, args, deadline):
     system = torch.randint(0, 128000, (SYSTEM_TOKENS,),
                            generator=torch.Generator().manual_seed(0))
     agents = [Agent(number, system) for number in range(args.agents)]
-    keeper = make(model, int(args.host_gib * GIB))
+    unbounded = make is Offloaded and args.offload_all
+    keeper = make(model, int(1e15) if unbounded else int(args.host_gib * GIB))
     start = time.monotonic()
+    keeping = 0.0
     if make is not Nothing:
         for agent in agents:  # Everybody has been here before; not timed.
             ids = agent.ids.to(DEVICE)
-            past, _, _ = keeper.first_token(agent, ids)
-            keeper.keep(agent, ids, past)
-            past = None
+            past, _, logits = keeper.first_token(agent, ids)
+            logits.argmax().item()
+            keeping += timed(keeper.keep, agent, ids, past)[0]
+            past = logits = None
     warm = time.monotonic() - start
-    for part in (0.0, args.neighbour):
+    say("preload", system=keeper.name, seconds=warm, keeping_s=keeping)
+    for part in (0.0, args.neighbour)[args.skip_quiet:]:
         if deadline.left() < args.phase + 5:
             say("left out", system=keeper.name, neighbour=part, why="time")
             continue
         neighbour = Neighbour(part, args.phase)
+        if args.watch and make is Spillway:
+            threading.Thread(target=keeper.watch, args=(args.phase,), daemon=True).start()
         figures = serve(keeper, agents, args.phase, args.compress, seed=11)
         say("agents", system=keeper.name, neighbour=part, **figures, **neighbour.finish(),
-            **keeper.facts(), preload_s=warm)
+            **keeper.facts())
     keeper.close()
     torch.cuda.empty_cache()
 
@@ -344,9 +392,16 @@ def main():
     parser.add_argument("--phase", type=float, default=30)
     parser.add_argument("--compress", type=float, default=2)
     parser.add_argument("--layers", type=int, default=32)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--seconds", type=float, default=345)
+    parser.add_argument("--only", default="", help="one way: spillway, pinned, offloaded, nothing")
+    parser.add_argument("--skip-quiet", action="store_true", help="only with the neighbour")
+    parser.add_argument("--offload-all", action="store_true",
+                        help="DynamicCache(offloading=True) may use all of the host's memory")
+    parser.add_argument("--watch", action="store_true", help="ten lines a second of the cache")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
+                        help="a setting of the cache, besides")
+    parser.add_argument("--seconds", type=float, default=540)
     args = parser.parse_args()
+    MORE.update(pair.split("=", 1) for pair in args.set)
     deadline = Deadline(args.seconds)
     say_machine()
     # cuDNN makes a plan for every new length of a context, some 60 ms each: whoever runs first would

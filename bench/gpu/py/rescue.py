@@ -5,13 +5,11 @@
 
 torch asks for 10 and for 40 GiB, without rescue and with it: whether it gets them, how long it
 took, and whether every context is there afterwards, bit for bit. Then an allocation-heavy loop
-with ample memory, in processes with and without the rescue, by turns. Bounded: 2 minutes.
+with ample memory, before there is a rescue and then with it installed and removed, by turns in one
+process: between processes the loop differs by more than any hook costs. Bounded: 2 minutes.
 """
 
 import argparse
-import os
-import subprocess
-import sys
 import time
 
 import torch
@@ -82,7 +80,8 @@ def rescue_part(args, deadline):
     keep = int(args.hold_gib * GIB)
     ballast = torch.empty(max(free - keep, 0), dtype=torch.uint8, device=DEVICE)
     cache = spillway.Cache(device=DEVICE, host_capacity=args.host, write_behind_after="0ms",
-                           write_behind_rate=None, token_budget=None, ttl=None)
+                           write_behind_rate=None, token_budget=None, ttl=None, reserve=0.0,
+                           reserve_bytes_min=0)  # All that is idle, with nothing left for bursts.
     start = time.monotonic()
     keys = fill(cache, keep)
     backed = wait_backed(cache, 20, 0.97)
@@ -111,55 +110,54 @@ def rescue_part(args, deadline):
     say("10 GiB with memory ample", ms=ask(10))
 
 
-def loop_part(seconds, with_rescue):
-    """Allocations a second, small and large, with and without going to the driver."""
-    cache = rescue = None
-    if with_rescue:
-        cache = spillway.Cache(device=DEVICE, host_capacity="1GiB", capacity="4GiB")
-        rescue = st.install_rescue(cache)
-    sizes = [1 << 12, 1 << 16, 3 << 18, 5 << 20, 33 << 20, 1 << 14, 7 << 19, 130 << 20]
+SIZES = [1 << 12, 1 << 16, 3 << 18, 5 << 20, 33 << 20, 1 << 14, 7 << 19, 130 << 20]
 
-    def work(rounds, to_driver):
-        for at in range(rounds):
-            held = [torch.empty(size, dtype=torch.uint8, device=DEVICE) for size in sizes]
-            del held
-            if to_driver and at % 8 == 7:
-                torch.cuda.empty_cache()
 
-    figures = {}
-    for name, to_driver, rounds in (("cached", False, 3000), ("driver", True, 200)):
-        work(rounds // 10, to_driver)
-        times = []
-        end = time.monotonic() + seconds / 2
-        while time.monotonic() < end or len(times) < 5:
-            times.append(timed(work, rounds, to_driver)[0] / (rounds * len(sizes)) * 1e9)
-        figures[name] = median(times)
-    asked = rescue.stats().asked if rescue else 0
-    print(f"{figures['cached']} {figures['driver']} {asked}", flush=True)
-    if rescue:
-        rescue.remove()
-        cache.close()
+def allocate(rounds, to_driver):
+    """Small and large blocks, from torch's own or, every eighth round, from the driver."""
+    for at in range(rounds):
+        held = [torch.empty(size, dtype=torch.uint8, device=DEVICE) for size in SIZES]
+        del held
+        if to_driver and at % 8 == 7:
+            torch.cuda.empty_cache()
+
+
+def one_batch(rounds, to_driver):
+    """Nanoseconds an allocation."""
+    return timed(allocate, rounds, to_driver)[0] / (rounds * len(SIZES)) * 1e9
 
 
 def loops(deadline):
-    rows = {"with": [], "without": []}
-    for turn in range(3):
-        for which in ("without", "with") if turn % 2 == 0 else ("with", "without"):
-            if deadline.left() < 12:
-                break
-            done = subprocess.run([sys.executable, os.path.abspath(__file__), "--loop", which],
-                                  capture_output=True, text=True, timeout=60)
-            if done.returncode:
-                say("loop failed", which=which, error=done.stderr[-500:])
-                return
-            rows[which].append([float(word) for word in done.stdout.split()])
-    for at, name in ((0, "from torch's own blocks"), (1, "every eighth round from the driver")):
-        without = [row[at] for row in rows["without"]]
-        having = [row[at] for row in rows["with"]]
-        if without and having:
-            say("loop", what=name, without_ns=median(without), with_ns=median(having),
-                slower=median(having) / median(without) - 1, rounds=len(having),
-                callbacks=rows["with"][0][2])
+    kinds = (("from torch's own blocks", False, 1500), ("every eighth round from the driver", True, 80))
+    for _, to_driver, rounds in kinds:
+        one_batch(rounds, to_driver)  # Warm.
+    before = {name: [one_batch(rounds, to_driver) for _ in range(10)]
+              for name, to_driver, rounds in kinds}
+    cache = spillway.Cache(device=DEVICE, host_capacity="1GiB", capacity="4GiB")
+    with st.install_rescue(cache):  # The first time it is compiled.
+        pass
+    having = {name: [] for name, _, _ in kinds}
+    removed = {name: [] for name, _, _ in kinds}
+    asked = 0
+    for turn in range(40):
+        if deadline.left() < 5:
+            break
+        for name, to_driver, rounds in kinds:
+            for installed in (True, False) if turn % 2 else (False, True):
+                if not installed:
+                    removed[name].append(one_batch(rounds, to_driver))
+                    continue
+                with st.install_rescue(cache) as rescue:
+                    having[name].append(one_batch(rounds, to_driver))
+                    asked += rescue.stats().asked
+    cache.close()
+    for name, _, _ in kinds:
+        ratios = [a / b for a, b in zip(having[name], removed[name])]
+        say("loop", what=name, before_ns=median(before[name]), removed_ns=median(removed[name]),
+            installed_ns=median(having[name]), slower=median(having[name]) / median(removed[name]) - 1,
+            slower_pairs=median(ratios) - 1, least_installed_ns=min(having[name]),
+            least_removed_ns=min(removed[name]), least_before_ns=min(before[name]),
+            turns=len(having[name]), callbacks=asked)
 
 
 def main():
@@ -167,14 +165,11 @@ def main():
     parser.add_argument("--hold-gib", type=float, default=82)
     parser.add_argument("--host", default="88GiB")
     parser.add_argument("--seconds", type=float, default=115)
-    parser.add_argument("--loop", choices=["with", "without"])
     args = parser.parse_args()
-    if args.loop:
-        return loop_part(4, args.loop == "with")
     deadline = Deadline(args.seconds)
     say_machine()
+    loops(Deadline(40))
     rescue_part(args, deadline)
-    loops(deadline)
 
 
 if __name__ == "__main__":
