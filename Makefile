@@ -33,9 +33,9 @@ run: ## Start spillwayd with its demo; FOR=20s instead of a minute
 	$(call build,release spillwayd_bin spillway_bin)
 	@build/release/bin/spillwayd --demo $(if $(FOR),--for $(FOR))
 
-test: ## All tests, address and UB sanitizers, headers, install, light lint
+test: ## All tests, address and UB sanitizers, headers, install, Python, the dashboard, light lint
 	$(call bootstrap,test)
-	$(call check,release asan-unit headers install python lint-light)
+	$(call check,release asan-unit headers install python web lint-light)
 
 bench: ## Measure beside the peers, in one run
 	$(call bootstrap,bench)

@@ -13,11 +13,15 @@ peers=(redis-server redis-tools)  # To be compared with; and their clients.
 monitors=(prometheus)  # Its promtool reads what /metrics says.
 clang=(clang-19 libclang-rt-19-dev clang-format-19)
 drivers=(librocm-smi64-1)  # To be looked through without a device.
+# From wherever they come: whoever has a newer Node has npm with it.
+node=() browser=()
+command -v npm >/dev/null || node=(nodejs npm)  # They build the dashboard.
+command -v chromium >/dev/null || browser=(chromium fonts-liberation)  # It is looked at in.
 
-nice=(ccache)
+nice=(ccache "${node[@]}")
 case ${1:-} in
   run) need=("${run[@]}") ;;
-  test) need=("${run[@]}" "${tests[@]}") nice+=("${clang[@]}" "${drivers[@]}" "${peers[@]}" "${monitors[@]}") ;;
+  test) need=("${run[@]}" "${tests[@]}") nice+=("${clang[@]}" "${drivers[@]}" "${peers[@]}" "${monitors[@]}" "${browser[@]}") ;;
   lint) need=("${run[@]}" "${tests[@]}" clang-19 clang-format-19 clang-tidy-19) ;;
   coverage) need=("${run[@]}" "${tests[@]}") ;;
   bench) need=("${run[@]}" librocksdb-dev libbenchmark-dev) nice+=("${peers[@]}") ;;

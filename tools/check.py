@@ -41,6 +41,7 @@ STAGES = {
                        ["build/tsan/tests/stress", "--ops", "10000000", "--threads", "4"]]),
     "python": ([], [build("release", "spillway_self_contained", "spillwayd_bin", "fake_gpu_cuda"),
                     PY + ["tools/python_tests.py"]]),
+    "web": ([], [build("release", "spillwayd_bin"), PY + ["tools/web_tests.py"]]),
     "headers": ([], [PY + ["tools/check_headers.py"]]),
     "install": ([], [build("release", "all"), PY + ["tools/install_test.py"]]),
     "lint-light": ([], LINT_LIGHT),
