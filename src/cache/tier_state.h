@@ -45,13 +45,9 @@ struct Line {
     if (outlooks->armed) foresight.Left(id);
   }
 
-  // Takes out who leaves first, by the order in force; by last use nobody finds it,
-  // either, until it enters again.
+  // Takes out who leaves first, by the order in force.
   std::optional<EntryId> Next(Level level, Foresight::Whom whom = Foresight::Whom::kNotSpared) {
-    const std::optional<EntryId> next =
-        outlooks->in_force ? foresight.Next(whom) : policy.order->Next(level);
-    if (next) idle.Left(*next);
-    return next;
+    return outlooks->in_force ? foresight.Next(whom) : policy.order->Next(level);
   }
   std::string_view OrderName(Level level) const {
     return outlooks->in_force ? std::string_view("workflow") : policy.order->name(level);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -206,6 +207,31 @@ TEST(EntryScores, StepsBackWhenLastUseDoesBetter) {
   EXPECT_EQ(line.scores().guard().fallbacks(), 1U);
   EXPECT_TRUE(line.scores().by_recency());
   EXPECT_EQ(line.order().name(Level::kPressure), "lru");
+}
+
+// Most were used since they were looked at: last use ranks for a while, and knows
+// those who were taken out before.
+TEST(EntryScores, NobodyIsHandedOutTwiceWhereLastUseTakesOver) {
+  LineOfEntries line("score");
+  Teach(&line, 200, 6);
+  line.Pass(1);
+  ASSERT_FALSE(line.scores().by_recency());
+  std::set<std::uint32_t> taken;
+  for (int i = 0; i < 50; ++i) taken.insert(line.Next()->slot);
+  EXPECT_EQ(taken.size(), 50U);
+  for (const std::uint32_t slot : line.Slots()) {
+    if (!taken.contains(slot)) line.Use(slot);
+  }
+  while (const auto next = line.Next()) {
+    EXPECT_TRUE(taken.insert(next->slot).second) << next->slot << " was taken out before";
+    if (taken.size() > line.size()) break;
+  }
+  EXPECT_EQ(taken.size(), line.size());
+  // And all who enter again are found again.
+  for (const std::uint32_t slot : line.Slots()) line.Enter(slot);
+  std::set<std::uint32_t> again;
+  while (const auto next = line.Next()) again.insert(next->slot);
+  EXPECT_EQ(again.size(), line.size());
 }
 
 TEST(GoneTable, AgreesWithASet) {

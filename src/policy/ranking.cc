@@ -303,9 +303,13 @@ void Ranking::DropLeftovers() {
   for (std::size_t at = 0; at < nodes.size(); ++at) {
     if (at + kAhead < nodes.size()) reader_->Prefetch(nodes[at + kAhead].id);
     const Node node = nodes[at];
-    if (Marked(node.id) != nullptr) nodes[kept++] = node;
+    RankMarks* const marks = Marked(node.id);
+    if (marks == nullptr) continue;
+    nodes[kept++] = node;
+    Unmark(marks);  // Who has several keeps this one.
   }
   nodes.resize(kept);
+  for (const Node& node : nodes) *reader_->Marks(node.id) |= mark_;
   nodes_ = kept;
   leftovers_ = 0;
 }

@@ -23,6 +23,7 @@
 //      nobody may be found (Next): then that is so until somebody asks again.
 //   5. Nodes of entries that left or have children stay until somebody meets
 //      them or half of all nodes are such leftovers; then they are thrown away.
+//      Who left and entered again has several nodes until then; one counts.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,7 @@ class Ranking {
   // Queues a leaf; nothing happens if it is queued already. False: there was no
   // memory for that.
   bool Enter(EntryId id, const Facts& facts);
-  // `id` is about to go. Cheap: its node is thrown away later.
+  // `id` is about to go, or enters again later. Cheap: its node is thrown away later.
   void Left(EntryId id);
 
   // Takes out the live leaf with the least key, if that is at most `bound`.

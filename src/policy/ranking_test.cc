@@ -125,6 +125,31 @@ TEST(Ranking, ForgetsTheFormerTenantOfASlot) {
   EXPECT_EQ(ranking.Next(), std::nullopt);
 }
 
+TEST(Ranking, WhoLeavesAndEntersAgainIsGivenOnce) {
+  for (const std::uint32_t others : {0U, 3000U}) {
+    Table table;
+    Ranking ranking(KeyByLastUse, &table, RankMark{1});
+    const EntryId id = table.Add(0, seconds(1));
+    for (std::uint32_t slot = 1; slot <= others; ++slot) {
+      ranking.Enter(table.Add(slot, seconds(slot % 3)), table.At(slot));
+    }
+    ranking.Enter(id, table.At(0));
+    for (int i = 0; i < 20'000; ++i) {
+      ranking.Left(id);
+      EXPECT_FALSE(ranking.Holds(id));
+      ranking.Enter(id, table.At(0));
+    }
+    std::size_t all = 0;
+    std::size_t times = 0;
+    while (const auto next = ranking.Next()) {
+      ++all;
+      times += *next == id ? 1 : 0;
+    }
+    EXPECT_EQ(times, 1U);
+    EXPECT_EQ(all, others + 1);
+  }
+}
+
 TEST(Ranking, HeavyMeansTokensPerAccess) {
   Facts light;
   light.tokens = 900;

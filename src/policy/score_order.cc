@@ -319,11 +319,18 @@ std::optional<EntryId> ScoreOrder::FindNext() {
   }
 }
 
-// By last use; it stands in no bucket any more.
+// By last use; it stands in no bucket any more. Who was taken out of its bucket is
+// passed by: it goes, or enters again, here and there.
 std::optional<EntryId> ScoreOrder::NextIdle() {
-  const std::optional<EntryId> next = idle_->Next();
+  std::optional<EntryId> next = idle_->Next();
+  while (next && !Stands(*next)) next = idle_->Next();
   if (next) scores_->Leave(*next, line_);
   return next;
+}
+
+bool ScoreOrder::Stands(EntryId id) const {
+  const NoteId found = scores_->Find(id);
+  return found == kNoNote || (scores_->note(found).lines & (1U << line_)) != 0;
 }
 
 std::optional<EntryId> ScoreOrder::Next(Level) {

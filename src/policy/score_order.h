@@ -89,6 +89,7 @@ class ScoreOrder final : public Order, public Appraiser, public ScoredLine {
   std::optional<std::size_t> Least();
   std::optional<EntryId> FindNext();
   std::optional<EntryId> NextIdle();
+  bool Stands(EntryId id) const;
   void DropOld();
   double ValueOf(const Note& note, std::int8_t cost, double age_s) const;
   std::int8_t CostLevel(NoteId note) const;
