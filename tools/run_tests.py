@@ -38,6 +38,8 @@ def count_program(element, results):
             elif facts.get("failures"):
                 tally.failed += 1
                 print(f"FAILED: {name}: {case}")
+                for failure in facts["failures"]:
+                    show(failure["failure"], 60)
             elif facts.get("status") == "RUN":
                 tally.passed += 1
     elif status == "run":
@@ -45,18 +47,21 @@ def count_program(element, results):
     if status == "fail" and not tally.failed:  # Crashed, or failed after its last case.
         tally.failed += 1
         print(f"FAILED: {name}")
+        if listing.exists():
+            show(element.findtext("system-out", default=""), 200)
     elif status not in ("run", "fail"):
         tally.skipped += 1
         print(f"skipped: {name} ({status})")
     return tally
 
 
-def show_output(element):
-    """What a failed program printed; of a gtest program, only what tells."""
-    text = element.findtext("system-out", default="")
+def show(text, most):
+    """The end of it; of what gtest prints, only what tells."""
     noise = ("[ RUN      ]", "[       OK ]", "[----------]", "[  SKIPPED ]")
     lines = [line for line in text.splitlines() if not line.startswith(noise)]
-    print("\n".join("| " + line for line in lines[-200:]))
+    if len(lines) > most:
+        print(f"| ... {len(lines) - most} lines")
+    print("\n".join("| " + line for line in lines[-most:]))
 
 
 def main():
@@ -84,8 +89,9 @@ def main():
     for element in xml.parse(junit).getroot().iter("testcase"):
         tally = count_program(element, results)
         total += tally
-        if tally.failed:
-            show_output(element)
+        # What failed in a program that lists its cases has been shown.
+        if tally.failed and not (results / f"{element.get('name')}.json").exists():
+            show(element.findtext("system-out", default=""), 200)
     total.finish()
 
 
