@@ -63,6 +63,11 @@ static void LaterOptions(void) {
   options.log = "loud";
   BAD(spillway_cache_open(&options, &cache));
   options.log = "warning";
+  CHECK(options.history_entries > 0 && options.trace == NULL);
+  options.trace = "/nowhere/uses";
+  REFUSED(spillway_cache_open(&options, &cache), SPILLWAY_UNAVAILABLE);
+  CHECK(HasText(spillway_error_message(), "trace '/nowhere/uses'"));
+  options.trace = NULL;
   OK(spillway_cache_open(&options, &cache));
   OK(spillway_cache_close(cache));
 }

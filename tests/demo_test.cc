@@ -498,7 +498,7 @@ TEST_F(DemoTest, WrongArgumentsAreNamed) {
       {{demo, "demo", "--fast"}, 2, "--fast"},
       {{daemon, "--demo", "--for", "20"}, 2, "--for: "},
       {{daemon, "--demo", "--for", "0s"}, 2, "a demo of 0 s can't be played"},
-      {{daemon, "--demo", "--config", "x.toml"}, 2, "leave out --config and --dir"},
+      {{daemon, "--demo", "--config", "x.toml"}, 2, "leave out --config, --dir and --trace"},
       {{daemon, "--demo", "--http-port", "0"}, 2, "watched by HTTP"},
       {{daemon, "--demo", "--port", "65536"}, 2, "65536 is no port"},
       {{daemon, "--demo", "--socket", "/nowhere/s.sock"}, 1, "/nowhere/s.sock: No such file"},

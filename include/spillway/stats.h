@@ -137,6 +137,13 @@ struct ScoreStats {
   double prefill_s = 43e-6;
 };
 
+// What was written to Options::trace.
+struct TraceStats {
+  std::string file;            // Empty: nothing is recorded.
+  std::uint64_t requests = 0;  // Lines.
+  std::uint64_t lost = 0;      // Left out: the file could not be written, or there was no memory.
+};
+
 struct Stats {
   std::uint64_t entries = 0;
   Tokens tokens = 0;
@@ -169,6 +176,7 @@ struct Stats {
   AskStats ask;
   GiveBackStats give_back;
   ScoreStats score;
+  TraceStats trace;
 };
 
 }  // namespace spillway

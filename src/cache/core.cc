@@ -51,11 +51,20 @@ Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
     parts.mover = std::make_unique<ThreadMover>(
         mover, parts.strand.get(), [self] { return self->lock(); }, tick);
   }
+  std::unique_ptr<UseLog> uses;
+  if (!options.trace.empty()) {
+    auto opened = UseLog::Open(options.trace, options.clock ? options.clock : SystemClock(),
+                               parts.unix_offset);
+    if (!opened) return opened.error();
+    uses = std::move(*opened);
+  }
   auto engine = Engine::Open(settings, std::move(parts.tiers), parts.mover.get());
   if (!engine) return engine.error();
   const bool load = parts.load;
   std::shared_ptr<Core> core(new Core(options, std::move(parts), std::move(*engine)));
   *self = core;
+  core->uses_ = std::move(uses);
+  core->engine_->RecordTo(core->uses_.get());
   core->engine_->OnMove(&Core::OnMove, core.get());
   if (options.policy == "workflow") core->Attach(std::make_shared<StepGraph>(), {});
   if (load && core->engine_->store().disk() != nullptr) core->StartLoading();
@@ -121,8 +130,10 @@ Status Core::Close() {
   AwaitEarly();
   RunOn(*strand_, [this] {
     FreeEarly();
+    engine_->RecordTo(nullptr);
     engine_->Close();
   });
+  uses_.reset();
   WaitForMoves();
   bool hangs = false;
   std::unique_ptr<BlobStore> disk;
@@ -290,6 +301,7 @@ std::optional<TierId> Core::TierNamed(std::string_view name) const {
 Stats Core::stats() {
   Stats stats;
   RunOn(*strand_, [&] { engine_->CountInto(&stats); });
+  if (uses_ != nullptr) stats.trace = uses_->stats();
   for (const Counter& counter : misses_) {
     stats.misses += counter.value.load(std::memory_order_relaxed);
   }

@@ -22,6 +22,7 @@
 #include "cache/engine.h"
 #include "cache/giver.h"
 #include "cache/tier_sense.h"
+#include "cache/use_log.h"
 #include "device/device.h"
 #include "spillway/cache.h"
 
@@ -229,6 +230,7 @@ class Core : public std::enable_shared_from_this<Core> {
   Found NotInMemory(Slot* slot);
   bool Expired(Slot* slot) const;
   static void Stamp(Slot* slot, TimePoint tick);
+  void NoteHit(const Slot& slot) const;
   void CountMiss();
   // From any thread: the strand will free it.
   void HandOverForReaping(Slot* slot) noexcept;
@@ -259,6 +261,7 @@ class Core : public std::enable_shared_from_this<Core> {
   const std::unique_ptr<Strand> strand_;
   const std::unique_ptr<Executor> executor_;
   std::unique_ptr<Mover> mover_;  // Constant once open.
+  std::unique_ptr<UseLog> uses_;  // From Open to Close; null: nothing is recorded.
   const std::unique_ptr<Engine> engine_;
   const Index& index_;  // The engine's: a hit has no time to ask its way there.
 

@@ -65,8 +65,16 @@ void Core::CountMiss() {
   return Found::kBelow;
 }
 
+// Of a slot that is leased.
+[[gnu::noinline]] void Core::NoteHit(const Slot& slot) const {
+  const Record& record = RecordOf(&slot);
+  uses_->Hit({slot.key(), record.tokens, slot.size, AgentOf(slot, record)});
+}
+
 inline void Core::HandOut(Slot* slot, const std::byte* data, TimePoint tick, Lease* lease) {
   if (!MutantOn(Mutant::kUseNotStamped)) Stamp(slot, tick);
+  if (uses_ != nullptr) [[unlikely]]
+    NoteHit(*slot);
   lease->core_ = this;
   lease->slot_ = slot;
   lease->data_ = data;
@@ -321,6 +329,7 @@ bool Core::Touch(std::string_view key) {
   Slot* const slot = FindSlot(index_.HashOf(key), key, Index::Use::kCount);
   if (slot == nullptr || Expired(slot)) return Miss(slot) == Found::kHit;
   if (!MutantOn(Mutant::kUseNotStamped)) Stamp(slot, tick);
+  if (uses_ != nullptr) NoteHit(*slot);
   Release(slot);
   return true;
 }

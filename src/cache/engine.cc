@@ -10,6 +10,7 @@
 #include "base/mutant.h"
 #include "base/printable.h"
 #include "base/room_for_one.h"
+#include "cache/use_log.h"
 #include "policy/entry_scores.h"
 
 namespace spillway {
@@ -167,6 +168,7 @@ bool Engine::Commit(std::uint32_t reservation, TimePoint now) {
     unsettled_ = true;
   }
   ++sets_;
+  if (uses_ != nullptr) NoteSet(id.slot);
   NoteMoves(now);
   if (graph_ != nullptr) Introduce(id.slot, now);
   if (scores_ != nullptr) Welcome(id.slot, now);
@@ -178,6 +180,14 @@ bool Engine::Commit(std::uint32_t reservation, TimePoint now) {
     }
   }
   return old == kNoSlot;
+}
+
+void Engine::NoteSet(std::uint32_t slot) const {
+  const Slot& where = store_->slots().slot(slot);
+  const Record& record = store_->slots().record(slot);
+  const std::uint32_t parent = store_->ParentOf(slot);
+  uses_->Set({where.key(), record.tokens, where.size, AgentOf(where, record)},
+             parent == kNoSlot ? std::string_view() : store_->slots().slot(parent).key());
 }
 
 void Engine::Abort(std::uint32_t reservation) {
@@ -363,6 +373,18 @@ void Engine::Enter(std::uint32_t slot) {
   for (const TierId tier : kTierIds) {
     if (Has(record.copies, tier)) state(tier).LineOf(record).Enter(id);
   }
+}
+
+bool Engine::IsInLine(std::uint32_t slot) const {
+  const EntryId id = store_->IdOf(slot);
+  const Record& record = store_->slots().record(slot);
+  return std::ranges::all_of(kTierIds, [&](TierId tier) {
+    if (!Has(record.copies, tier)) return true;
+    const Line& line = state(tier).LineOf(record);
+    Facts facts;
+    const bool leaf = line.view.Read(id, &facts) && facts.children == 0;
+    return !leaf || line.lacks_somebody || line.idle.Holds(id);
+  });
 }
 
 // Once there is memory again, who had no place in its line gets it.

@@ -32,6 +32,7 @@
 namespace spillway {
 
 class EntryScores;
+class UseLog;
 
 class Engine {
  public:
@@ -224,6 +225,11 @@ class Engine {
   const Store& store() const { return *store_; }
   MoveLog& move_log() { return log_; }
   Order& order() { return *top_->firm->policy.order; }
+  // Uses are noted there from now on; null: nowhere. Borrowed.
+  void RecordTo(UseLog* uses) { uses_ = uses; }
+  // Whether idle limits and TTLs find it in every tier where it may leave. Between
+  // events nobody is left out, unless there was no memory for it.
+  bool IsInLine(std::uint32_t slot) const;
   const Settings& settings() const { return settings_; }
   bool single() const { return top_->last(); }
 
@@ -451,6 +457,7 @@ class Engine {
   // Removal of a live slot: links, rankings, event, account.
   void Remove(std::uint32_t slot, bool owned, const Why& why, TimePoint now);
   void Log(std::uint32_t slot, TierId tier, const Why& why, TimePoint now);
+  void NoteSet(std::uint32_t slot) const;
   void LogAs(std::uint32_t slot, std::uint64_t generation, TierId tier, const Why& why,
              TimePoint now);
   // Its two halves: who may leave now that it does, and all the rest.
@@ -502,6 +509,7 @@ class Engine {
   void (*on_move_)(Strand::Task*) = nullptr;
   void* owner_ = nullptr;
   MoveLog log_;
+  UseLog* uses_ = nullptr;
   Outlooks outlooks_;
   // With the policy "score" only.
   std::unique_ptr<FactReader> any_view_;

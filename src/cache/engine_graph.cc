@@ -9,6 +9,7 @@
 #include "base/mutant.h"
 #include "base/room_for_one.h"
 #include "cache/engine.h"
+#include "cache/use_log.h"
 
 namespace spillway {
 
@@ -174,6 +175,7 @@ void Engine::Judge(const Outlook& outlook, std::uint32_t slot) {
 
 void Engine::Advise(std::string_view key, const Advice& advice, TimePoint now) {
   if (advice.empty()) return;
+  if (uses_ != nullptr) uses_->Hear(key, advice.hint);
   if (scores_ != nullptr) TellScores(key, advice, now);
   if (graph_ == nullptr) return;
   const Hint hint = advice.hint;

@@ -4,6 +4,7 @@
 // generation, an event for the old one.
 #include "base/mutant.h"
 #include "cache/engine.h"
+#include "cache/use_log.h"
 #include "device/host_copy.h"
 
 namespace spillway {
@@ -69,6 +70,7 @@ bool Engine::Rewrite(const NewEntry& entry, const Source& source, TimePoint now)
   if (renewed) {
     LogAs(id, generation, top_->id, {Action::kDestroy, Reason::kReplaced, {}}, now);
     ++sets_;
+    if (uses_ != nullptr) NoteSet(id);
     NoteMoves(now);
     if (scores_ != nullptr) Renewed(old, before, id, now);
   }

@@ -104,6 +104,11 @@ std::string StatsJson(const Stats& from) {
                       {"last_s", std::chrono::duration<double>(given.last).count()},
                       {"within", given.within}};
   all["prefill_s"] = from.score.prefill_s;
+  if (!from.trace.file.empty()) {
+    all["trace"] = {{"file", from.trace.file},
+                     {"requests", from.trace.requests},
+                     {"lost", from.trace.lost}};
+  }
   if (from.score.in_use) {
     all["score"] = {{"leads", from.score.leads},           {"returns", from.score.returns},
                     {"remembered", from.score.remembered}, {"fallbacks", from.score.fallbacks},

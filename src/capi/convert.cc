@@ -174,6 +174,7 @@ spillway_options FromOptions(const Options& from) {
   to.disk_read_back = from.disk_read_back ? 1 : 0;
   to.scrub_every_ms = MsOrNone(from.scrub_every);
   to.prefetch_steps = from.prefetch_steps;
+  to.history_entries = from.history_entries;
   return to;
 }
 
@@ -220,7 +221,9 @@ Result<Options> ToOptions(const spillway_options& given) {
   to.disk_read_back = from.disk_read_back != 0;
   to.scrub_every = FromMsOrNone(from.scrub_every_ms);
   to.prefetch_steps = from.prefetch_steps;
+  to.history_entries = from.history_entries;
   if (from.log != nullptr) to.log = from.log;
+  if (from.trace != nullptr) to.trace = from.trace;
   return to;
 }
 

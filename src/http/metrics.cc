@@ -221,6 +221,12 @@ void AddCacheMetrics(const Stats& stats, Exposition* to) {
   AddTiers(stats, to);
   AddMoves(stats.moves, to);
   AddScore(stats.score, to);
+  if (!stats.trace.file.empty()) {
+    to->Counter("spillway_trace_requests_total", "Requests written to the file `trace` names.",
+                stats.trace.requests);
+    to->Counter("spillway_trace_lost_total", "Requests that could not be written there.",
+                stats.trace.lost);
+  }
   if (!stats.disk.name.empty()) AddFiles(stats.disk.files, to);
   AddSources(stats, to);
   AddGiveBack(stats.give_back, to);

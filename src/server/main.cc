@@ -32,6 +32,7 @@ constexpr std::size_t kConfigBytesMax = 1 << 20;
 struct Flags {
   std::string config;
   std::string dir;
+  std::string trace;
   std::string socket;
   std::string for_time;
   std::uint64_t port = 0;
@@ -62,6 +63,7 @@ Result<Config> ReadConfig(const Flags& flags) {
   if (flags.has_port) config.server.port = flags.port;
   if (flags.has_http_port) config.server.http_port = flags.http_port;
   if (!flags.dir.empty()) config.cache.disk_dir = flags.dir;
+  if (!flags.trace.empty()) config.cache.trace = flags.trace;
   if (flags.has_socket) config.server.socket = flags.socket;
   return config;
 }
@@ -179,9 +181,9 @@ int Serve(Config config, const Flags& flags, Duration for_time) {
 
 // The demo starts this program anew, as its daemon, with settings of its own.
 int PlayDemo(const Flags& flags, Duration for_time) {
-  if (!flags.config.empty() || !flags.dir.empty()) {
+  if (!flags.config.empty() || !flags.dir.empty() || !flags.trace.empty()) {
     return Say({Code::kInvalidArgument,
-                "--demo brings settings of its own: leave out --config and --dir"});
+                "--demo brings settings of its own: leave out --config, --dir and --trace"});
   }
   for (const std::uint64_t port : {flags.port, flags.http_port}) {
     if (port <= 65'535) continue;
@@ -201,6 +203,7 @@ int Main(int argc, char** argv) {
   Flags flags;
   app.add_option("--config", flags.config, "TOML file with settings");
   app.add_option("--dir", flags.dir, "Folder of the disk tier");
+  app.add_option("--trace", flags.trace, "File to append all uses to, for spillway replay");
   CLI::Option* const port =
       app.add_option("--port", flags.port, "TCP port (default 7379); 0: none");
   CLI::Option* const http_port =

@@ -65,6 +65,10 @@ void World::Audit() {
       return Fail(sim::kValues,
                   fmt::format("'{}' is there, and can't be found", Printable(slot.key())));
     }
+    if (!core_->engine().IsInLine(id)) {
+      return Fail(sim::kOneOwner,
+                  fmt::format("'{}' is a leaf and stands in no line", Printable(slot.key())));
+    }
     const bool in_memory = Has(copies, TierId::kDevice) || Has(copies, TierId::kHost) ||
                            (record.below != nullptr && record.below->passing != nullptr);
     if ((slot.data.load() != nullptr) != in_memory && slot.size > 0) {
