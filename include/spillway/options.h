@@ -98,10 +98,11 @@ struct Options {
   std::string pressure_source = "auto";
 
   // --- what may leave ---
-  // "documented" (the mode table), "lru", "hybrid", "workflow" (what graphs and
-  // hints foretell, then last use), "score" (how soon each is likely to be used
-  // again, by what such ones did before, and what a miss would cost), or "seed".
-  std::string policy = "documented";
+  // "score" (how soon each is likely to be used again, by what graphs and hints
+  // foretell and such ones did before, and what a miss would cost; last use until it
+  // knows enough), "documented" (the mode table's own order), "lru", "hybrid",
+  // "workflow" (graphs and hints, then last use), or "seed".
+  std::string policy = "score";
   // For "score": most keys remembered after they are gone, about 250 bytes each.
   std::uint64_t history_entries = std::uint64_t{1} << 18;
   // An entry idle longer than this leaves the tier; empty: never.
@@ -122,6 +123,9 @@ struct Options {
   // The least serious that the library says on standard error (log.h): "info",
   // "warning", "error" or "off". Empty: as it is. For the whole process.
   std::string log;
+  // A file to which all uses are appended as a log that `spillway replay` reads: what
+  // would another size or policy have made of them? Empty: none.
+  std::string trace;
 
   // --- the world ---
   std::shared_ptr<Clock> clock;                   // Empty: the machine's.

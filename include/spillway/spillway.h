@@ -176,7 +176,7 @@ typedef struct spillway_options {
   double exit_band;
   int64_t dwell_ms;
   int64_t sample_period_ms;
-  const char* policy; /* NULL: "documented" */
+  const char* policy; /* NULL: "score" */
   int64_t ttl_ms;
   int64_t idle_normal_ms;
   int64_t idle_critical_ms;
@@ -201,6 +201,8 @@ typedef struct spillway_options {
   int64_t scrub_every_ms; /* Or SPILLWAY_NONE. */
   uint64_t prefetch_steps;
   const char* log; /* NULL: as it is. */
+  uint64_t history_entries;
+  const char* trace; /* A file for spillway replay; NULL: none. */
 } spillway_options;
 
 /* All fields, by the preset "default" (or NULL) or "seed".

@@ -274,9 +274,10 @@ constexpr std::array kSettings = {
         "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.policy; }>(
         "policy",
-        "Who leaves first: `documented` (the mode table), `lru`, `hybrid`, `workflow` (by step "
-        "graphs and hints, then last use), `score` (who is least likely to be used soon, by what "
-        "such ones did before, for what a miss would cost) or `seed`.",
+        "Who leaves first: `score` (who is least likely to be used soon, by what graphs and hints "
+        "foretell and such ones did before, for what a miss would cost; last use until it knows "
+        "enough), `documented` (the mode table's own order), `lru`, `hybrid`, `workflow` (by step "
+        "graphs and hints, then last use) or `seed`.",
         "0.1"),
     Row<kCount, [](auto& o) -> auto& { return o.history_entries; }>(
         "history_entries",
@@ -307,6 +308,11 @@ constexpr std::array kSettings = {
         "The least serious that the library says on standard error, or to whom `SetLog` names: "
         "`info`, `warning`, `error` or `off`; empty: as it is, at first `info`. For the whole "
         "process.",
+        "0.1"),
+    Row<kWord, [](auto& o) -> auto& { return o.trace; }>(
+        "trace",
+        "A file to which every use is appended, as a log that `spillway replay` reads: what would "
+        "another size or policy have made of it? Empty: none.",
         "0.1"),
 };
 

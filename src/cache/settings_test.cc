@@ -122,7 +122,7 @@ TEST(Settings, APresetComesFirstWhereverItStands) {
   EXPECT_EQ(options.policy, "seed");
   EXPECT_TRUE(options.unlimited);
   EXPECT_EQ(options.ttl, Duration(minutes(5)));
-  EXPECT_EQ(Loaded("preset = \"default\"", Options::Seed()).policy, "documented");
+  EXPECT_EQ(Loaded("preset = \"default\"", Options::Seed()).policy, "score");
 }
 
 TEST(Settings, APresetKeepsTheWorld) {
