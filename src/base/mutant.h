@@ -81,6 +81,7 @@ enum class Mutant : std::uint8_t {
   // 5: one owner
   kErasedBlobStays,  // Who goes leaves its blob on disk.
   kPinKept,          // A move that has ended keeps its entry.
+  kAsideForgotten,   // Who was looked at and stays is in no line any more.
   // 6: level and refusal
   kEmergencyTakesMoves,  // A tier in EMERGENCY takes what leaves those above.
   // 7: who leaves

@@ -136,6 +136,7 @@ TEST_F(CacheTest, EmergencyRefusesSetsAndNothingElse) {
 }
 
 TEST_F(CacheTest, PressureTakesTheHeaviestUntilItsTarget) {
+  options_.policy = "documented";
   Open();
   const std::string value(kMiB / 10, 'v');
   ASSERT_TRUE(Set("light", value, {.tokens = 10}));

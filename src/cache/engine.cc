@@ -383,6 +383,8 @@ bool Engine::IsInLine(std::uint32_t slot) const {
     const Line& line = state(tier).LineOf(record);
     Facts facts;
     const bool leaf = line.view.Read(id, &facts) && facts.children == 0;
+    // Who is on its way down enters again when it has arrived, or not.
+    if (record.below != nullptr && record.below->transfer != nullptr) return true;
     return !leaf || line.lacks_somebody || line.idle.Holds(id);
   });
 }
@@ -427,10 +429,12 @@ void Engine::Sample(TierId id, std::optional<double> pressure, Bytes total, Time
       used -= static_cast<double>(store_->clean(id)) / static_cast<double>(total);
       used = std::max(used, 0.0);
     }
-    tier.gauge.Sampled(used, scale, FirmBytes(tier), others, now);
     // A source may lie about its total: what Bytes can't hold is not converted.
     constexpr double kMost = 1e18;
+    const Bytes promised = tier.grants.left();
     tier.grants.See(taken > held ? static_cast<Bytes>(std::min(taken - held, kMost)) : 0);
+    tier.gauge.Sampled(used, scale, FirmBytes(tier), others, now,
+                       Excess(promised, tier.grants.left()));
     // The kernel can't take our clean pages by itself: so that they may count
     // as available, they go before it runs short.
     if (id == TierId::kHost && !tier.last()) tier.reserve = settings_.host_reserve(total);

@@ -36,6 +36,7 @@ class Engine::Aside {
   explicit Aside(Engine* engine) : engine_(engine) {}
   ~Aside() {
     for (const EntryId id : ids_) {
+      if (MutantOn(Mutant::kAsideForgotten)) continue;
       if (engine_->store_->IsLive(id)) engine_->Enter(id.slot);
     }
   }

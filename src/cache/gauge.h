@@ -19,9 +19,11 @@ namespace spillway {
 class Gauge {
  public:
   // `total` 0: shares can't be computed, and nothing is corrected. `others`:
-  // bytes taken that are not ours.
-  void Sampled(double pressure, Bytes total, Bytes ours, double others, TimePoint now) {
-    SeeOthers(others, total, now);
+  // bytes taken that are not ours; `promised`: so many of them since the last sample
+  // by who had been promised them, which is no surprise.
+  void Sampled(double pressure, Bytes total, Bytes ours, double others, TimePoint now,
+               Bytes promised = 0) {
+    SeeOthers(others, total, now, static_cast<double>(promised));
     sample_ = pressure;
     total_ = total;
     ours_at_sample_ = ours;
@@ -64,12 +66,12 @@ class Gauge {
   // What was taken counts half after this long. Programs load over seconds.
   static constexpr double kHalfLifeSeconds = 2;
 
-  void SeeOthers(double others, Bytes total, TimePoint now) {
+  void SeeOthers(double others, Bytes total, TimePoint now, double promised) {
     if (others_at_ && total == total_ && now > *others_at_) {
       const double passed = std::chrono::duration<double>(now - *others_at_).count();
       const double left = std::exp2(-passed / kHalfLifeSeconds);
       high_ = others_ + (high_ - others_) * left;
-      taken_lately_ = taken_lately_ * left + std::max(0.0, others - high_);
+      taken_lately_ = taken_lately_ * left + std::max(0.0, others - high_ - promised);
       high_ = std::max(high_, others);
     } else {
       high_ = others;

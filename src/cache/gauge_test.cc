@@ -71,6 +71,16 @@ TEST_F(GaugeTest, WhatWaversIsNotTaken) {
   EXPECT_LT(Extra(), 0.6 * kGiBs) << "no more than it wavers by";
 }
 
+TEST_F(GaugeTest, WhatWasPromisedIsNoSurprise) {
+  See(10 * kGiBs);
+  now_ += std::chrono::milliseconds(1);
+  gauge_.Sampled(0.15, kTotal, 0, 15 * kGiBs, now_, 4 * kGiB);
+  EXPECT_NEAR(Extra(), 1 * kGiBs, 0.1 * kGiBs);
+  now_ += std::chrono::milliseconds(1);
+  gauge_.Sampled(0.15, kTotal, 0, 15 * kGiBs, now_, 4 * kGiB);
+  EXPECT_NEAR(Extra(), 1 * kGiBs, 0.1 * kGiBs) << "nor does it make up for others";
+}
+
 TEST_F(GaugeTest, AFailureForgetsIt) {
   See(10 * kGiBs);
   See(12 * kGiBs);

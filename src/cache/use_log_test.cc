@@ -176,7 +176,7 @@ TEST_F(UseLogTest, ACacheRecordsItsUses) {
   EXPECT_TRUE((*cache)->Get("leaf"));
   EXPECT_TRUE((*cache)->Get("missing"));  // No hit, no use.
   set("next", "leaf");
-  EXPECT_EQ((*cache)->stats().record.file, path());
+  EXPECT_EQ((*cache)->stats().trace.file, path());
   clock_->Advance(seconds(5));
   EXPECT_TRUE((*cache)->Touch("next", Hint::kDone));
   EXPECT_TRUE((*cache)->Contains("root"));  // A look is no use.
@@ -194,7 +194,7 @@ TEST_F(UseLogTest, WithoutTheSettingNothingIsWritten) {
   options.trace.clear();
   auto cache = Cache::Open(options);
   ASSERT_TRUE(cache);
-  EXPECT_THAT((*cache)->stats().record.file, IsEmpty());
+  EXPECT_THAT((*cache)->stats().trace.file, IsEmpty());
   EXPECT_FALSE(std::filesystem::exists(path()));
 }
 

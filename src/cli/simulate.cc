@@ -99,6 +99,8 @@ Result<Bytes> BytesPerToken(const std::string& text) {
 // Preset, then file, then flags: the later wins.
 Result<Scenario::Settings> SettingsOf(const Flags& flags) {
   Result<Options> options = PresetOptions(flags.preset);
+  // A scenario is worked out by hand, by the mode table.
+  if (options && options->policy == Options().policy) options->policy = "documented";
   if (!options) return Bad(fmt::format("--{}", options.error().message));
   if (!flags.config.empty()) {
     const Result<std::string> text = ReadAll(flags.config);

@@ -131,7 +131,8 @@ TEST(Ranking, WhoLeavesAndEntersAgainIsGivenOnce) {
     Ranking ranking(KeyByLastUse, &table, RankMark{1});
     const EntryId id = table.Add(0, seconds(1));
     for (std::uint32_t slot = 1; slot <= others; ++slot) {
-      ranking.Enter(table.Add(slot, seconds(slot % 3)), table.At(slot));
+      const EntryId other = table.Add(slot, seconds(slot % 3));
+      ranking.Enter(other, table.At(slot));
     }
     ranking.Enter(id, table.At(0));
     for (int i = 0; i < 20'000; ++i) {

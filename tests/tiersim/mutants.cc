@@ -26,6 +26,7 @@ constexpr Known kKnown[] = {
     {Mutant::kTwoLoadsOfOne, "TwoLoadsOfOne", 4},
     {Mutant::kErasedBlobStays, "ErasedBlobStays", 5},
     {Mutant::kPinKept, "PinKept", 5},
+    {Mutant::kAsideForgotten, "AsideForgotten", 5},
     {Mutant::kEmergencyTakesMoves, "EmergencyTakesMoves", 6},
     {Mutant::kParentLeavesFirst, "ParentLeavesFirst", 7},
     {Mutant::kDestroyedNotDemoted, "DestroyedNotDemoted", 7},
