@@ -32,12 +32,12 @@ inline std::unique_ptr<Cache> OpenOrStop(const Options& options) {
   return std::move(*cache);
 }
 
-// Bounded by entries_max; the token budget and the TTL are the defaults, the
-// policy is "documented".
+// Bounded by entries_max; the token budget and the TTL are the defaults.
 class SpillwayEngine {
  public:
-  explicit SpillwayEngine(std::size_t entries) {
+  explicit SpillwayEngine(std::size_t entries, const char* policy = "score") {
     Options options;
+    options.policy = policy;
     options.entries_max = entries;
     options.capacity = 64 * kMiB;  // More than the values need: entries_max is the bound.
     cache_ = OpenOrStop(options);

@@ -122,7 +122,7 @@ Result<std::uint32_t> Core::WaitForRoom(const NewEntry& entry) {
 Status Core::Set(std::string_view key, const Source& source, const SetOptions& options) {
   if (Status ok = CheckSource(key, source, options); !ok) return ok;
   Store& store = engine_->store();
-  const NewEntry entry{key, store.index().HashOf(key), source.bytes(), options, WhereIs(source)};
+  NewEntry entry{key, store.index().HashOf(key), source.bytes(), options, WhereIs(source)};
   bool soon = false;
   bool done = false;
   bool unsettled = false;
@@ -130,7 +130,8 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
   Result<std::uint32_t> slot = std::uint32_t{kNoSlot};
   RunOn(*strand_, [&] {
     const TimePoint now = clock_->Now();
-    if (entry.bytes <= kCopyOnStrandMax && engine_->Rewrite(entry, source, now)) {
+    entry.absent = store.index().Lookup(entry.hash, key) == kNoSlot;
+    if (!entry.absent && entry.bytes <= kCopyOnStrandMax && engine_->Rewrite(entry, source, now)) {
       done = true;
       return;
     }
@@ -144,11 +145,12 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
       slot = written.error();
       return;
     }
-    engine_->Commit(*slot, now);
+    engine_->Commit(*slot, now, entry.absent);
     engine_->Advise(key, Advice(options), now);
     unsettled = engine_->TakeUnsettled();
     done = true;
   });
+  entry.absent = false;  // From here on others may set it, too.
   if (soon) slot = WaitForRoom(entry);
   if (!slot) return slot.error();
   if (!done) {

@@ -34,7 +34,7 @@ void Reservation::Abort() noexcept {
 }
 
 Direct::Wrote Direct::CommitSlot(std::uint32_t slot, const SetOptions& options, TimePoint deadline,
-                                 TimePoint now) {
+                                 TimePoint now, bool absent) {
   Wrote wrote;
   Engine& engine = core_->engine();
   Store& store = engine.store();
@@ -50,7 +50,7 @@ Direct::Wrote Direct::CommitSlot(std::uint32_t slot, const SetOptions& options, 
   try {
     // It may have left again when Commit returns.
     const std::string key(advice.empty() ? std::string_view() : where.key());
-    wrote.was_new = engine.Commit(slot, now);
+    wrote.was_new = engine.Commit(slot, now, absent);
     engine.Advise(key, advice, now);
   } catch (const std::bad_alloc&) {
     wrote.status = NoMemory();
@@ -90,11 +90,12 @@ Direct::Wrote Direct::Set(std::string_view key, std::string_view value, const Se
   Engine& engine = core_->engine();
   if (wrote.status = engine.Check(key, value.size(), options); !wrote.status) return wrote;
   Store& store = engine.store();
-  const NewEntry entry{key, store.index().HashOf(key), value.size(), options, Place::kHost};
+  NewEntry entry{key, store.index().HashOf(key), value.size(), options, Place::kHost};
   RunOn(core_->strand(), [&] {
     const TimePoint now = core_->clock().Now();
     try {
-      if (deadline == TimePoint::max() &&
+      entry.absent = store.index().Lookup(entry.hash, key) == kNoSlot;
+      if (!entry.absent && deadline == TimePoint::max() &&
           engine.Rewrite(entry, Source(value.data(), value.size()), now)) {
         return;
       }
@@ -109,7 +110,7 @@ Direct::Wrote Direct::Set(std::string_view key, std::string_view value, const Se
         return;
       }
       const bool was_there = engine.replaced_for_room();
-      wrote = CommitSlot(*slot, options, deadline, now);
+      wrote = CommitSlot(*slot, options, deadline, now, entry.absent);
       wrote.was_new = wrote.was_new && !was_there;
     } catch (const std::bad_alloc&) {
       wrote.status = NoMemory();

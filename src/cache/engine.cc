@@ -135,7 +135,7 @@ Status Engine::Check(std::string_view key, Bytes bytes, const SetOptions& option
   return {};
 }
 
-bool Engine::Commit(std::uint32_t reservation, TimePoint now) {
+bool Engine::Commit(std::uint32_t reservation, TimePoint now, bool absent) {
   Slot& slot = store_->slots().slot(reservation);
   try {
     if (loading_) NoteWrittenEarly(slot.key());
@@ -152,7 +152,7 @@ bool Engine::Commit(std::uint32_t reservation, TimePoint now) {
     store_->index().Unlink(reservation);
     slot.word.Kill();
   }
-  const std::uint32_t old = store_->index().Lookup(hash, slot.key());
+  const std::uint32_t old = absent ? kNoSlot : store_->index().Lookup(hash, slot.key());
   if (old != kNoSlot && MutantOn(Mutant::kServesOldGeneration)) {
     store_->Abort(reservation);
     return false;

@@ -83,7 +83,8 @@ class Engine {
   bool Rewrite(const NewEntry& entry, const Source& source, TimePoint now);
   // Without memory it throws bad_alloc, and the reservation is aborted.
   // True: the key was not there before.
-  bool Commit(std::uint32_t reservation, TimePoint now);
+  // `absent`: that was looked up in this very event.
+  bool Commit(std::uint32_t reservation, TimePoint now, bool absent = false);
   void Abort(std::uint32_t reservation);
   bool Erase(std::uint64_t hash, std::string_view key, TimePoint now);
   // End of a live entry's own ttl; TimePoint::max(): it has none.

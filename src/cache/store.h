@@ -39,6 +39,7 @@ struct NewEntry {
   SetOptions options;
   Place place = Place::kDevice;  // Its bytes enter here or below.
   bool reserved = false;         // It has its bytes and its slot already.
+  bool absent = false;           // Its key was looked up in this event, and is not there.
 };
 
 // Room in a tier for one value.
