@@ -112,8 +112,8 @@ class Direct {
  private:
   // A slot with room in memory that the host can write to. Empty: `wrote` says why.
   std::optional<std::uint32_t> AdmitInMemory(const NewEntry& entry, TimePoint now, Wrote* wrote);
-  Wrote CommitSlot(std::uint32_t slot, const SetOptions& options, TimePoint deadline,
-                   TimePoint now, bool absent = false);
+  Wrote CommitSlot(std::uint32_t slot, const SetOptions& options, TimePoint deadline, TimePoint now,
+                   bool absent = false);
   Core* core_;
 };
 

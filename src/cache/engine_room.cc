@@ -65,8 +65,7 @@ Result<std::uint32_t> Engine::Admit(const NewEntry& entry, TimePoint now, bool* 
     return Error{Code::kBusy,
                  fmt::format("set '{}': others wait for room, too", Printable(entry.key))};
   }
-  const std::uint32_t old =
-      entry.absent ? kNoSlot : store_->index().Lookup(entry.hash, entry.key);
+  const std::uint32_t old = entry.absent ? kNoSlot : store_->index().Lookup(entry.hash, entry.key);
   if (Status room = MakeRoom(entry, old, now); !room) {
     ++(room.error().code == Code::kOverBudget ? refused_budget_ : refused_blocked_);
     if (MutantOn(Mutant::kFailedSetErasesOld)) Erase(entry.hash, entry.key, now);

@@ -105,9 +105,8 @@ std::string StatsJson(const Stats& from) {
                       {"within", given.within}};
   all["prefill_s"] = from.score.prefill_s;
   if (!from.trace.file.empty()) {
-    all["trace"] = {{"file", from.trace.file},
-                     {"requests", from.trace.requests},
-                     {"lost", from.trace.lost}};
+    all["trace"] = {
+        {"file", from.trace.file}, {"requests", from.trace.requests}, {"lost", from.trace.lost}};
   }
   if (from.score.in_use) {
     all["score"] = {{"leads", from.score.leads},           {"returns", from.score.returns},

@@ -50,7 +50,7 @@ Result<std::unique_ptr<UseLog>> UseLog::Open(const std::string& path, std::share
   };
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0640);
   if (fd < 0) return failed(std::strerror(errno));
-  struct stat facts {};
+  struct stat facts{};
   if (::fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) {
     ::close(fd);
     return failed("not a regular file");
@@ -60,8 +60,7 @@ Result<std::unique_ptr<UseLog>> UseLog::Open(const std::string& path, std::share
   log->lines_ = fmt::format(R"({{"format":"spillway-log","version":1,"block_tokens":{}}})"
                             "\n",
                             kUnit);
-  log->writer_ =
-      std::jthread([self = log.get()](const std::stop_token& stop) { self->Run(stop); });
+  log->writer_ = std::jthread([self = log.get()](const std::stop_token& stop) { self->Run(stop); });
   return log;
 }
 
@@ -122,8 +121,7 @@ void UseLog::Note(const Use& use, std::uint64_t number, std::uint64_t parent) {
   CloseOlderThan(now - kOpenFor);
   const std::uint64_t units = UnitsOf(use);
   auto behind = parent == 0 ? by_end_.end() : by_end_.find(parent);
-  const bool fits =
-      behind != by_end_.end() && behind->second->chain.size() + units <= kChainMax;
+  const bool fits = behind != by_end_.end() && behind->second->chain.size() + units <= kChainMax;
   Requests one;  // Until all that needs memory is done.
   if (fits) {
     behind->second->chain.reserve(behind->second->chain.size() + units);
@@ -159,9 +157,9 @@ void UseLog::Close(Requests::iterator request) {
     const std::int64_t at_ms =
         (request->last.time_since_epoch().count() + unix_offset_) / 1'000'000;
     const auto out = std::back_inserter(lines_);
-    fmt::format_to(out, R"({{"at_ms":{},"tokens":{},"chain":[{}])", std::max<std::int64_t>(at_ms, 0),
-                   request->chain.size() * static_cast<std::size_t>(kUnit),
-                   fmt::join(request->chain, ","));
+    fmt::format_to(
+        out, R"({{"at_ms":{},"tokens":{},"chain":[{}])", std::max<std::int64_t>(at_ms, 0),
+        request->chain.size() * static_cast<std::size_t>(kUnit), fmt::join(request->chain, ","));
     if (!request->agent.empty()) {
       // Names may be any bytes.
       const auto replace = nlohmann::json::error_handler_t::replace;

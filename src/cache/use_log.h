@@ -38,8 +38,7 @@ class UseLog {
   static constexpr Duration kOpenFor = std::chrono::seconds(1);
 
   // `unix_offset`: nanoseconds from the clock's zero to 1970.
-  static Result<std::unique_ptr<UseLog>> Open(const std::string& path,
-                                              std::shared_ptr<Clock> clock,
+  static Result<std::unique_ptr<UseLog>> Open(const std::string& path, std::shared_ptr<Clock> clock,
                                               std::int64_t unix_offset);
   // Writes the rest.
   ~UseLog();

@@ -10,10 +10,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cache/testing/scratch_folder.h"
 #include "spillway/cache.h"
 #include "spillway/step_graph.h"
 #include "spillway/testing.h"
-#include "cache/testing/scratch_folder.h"
 
 namespace spillway {
 namespace {
@@ -126,8 +126,8 @@ TEST_F(UseLogTest, HintsStandInTheRequest) {
 }
 
 TEST_F(UseLogTest, AFileThatCannotBeWrittenIsNamed) {
-  for (const std::string& bad : {std::string("/nowhere/uses"), (scratch_ / "").string(),
-                                 std::string("/dev/full")}) {
+  for (const std::string& bad :
+       {std::string("/nowhere/uses"), (scratch_ / "").string(), std::string("/dev/full")}) {
     const auto log = UseLog::Open(bad, clock_, 0);
     ASSERT_FALSE(log) << bad;
     EXPECT_THAT(log.error().message, HasSubstr("trace '" + bad + "'"));
@@ -148,7 +148,7 @@ TEST_F(UseLogTest, WhatCannotBeWrittenIsCounted) {
   for (int i = 0; i < 100; ++i) log->Hit({"key", 1, 10, ""});
   clock_->Advance(seconds(2));
   for (int i = 0; i < 10'000 && log->stats().lost == 0; ++i) {
-    std::this_thread::sleep_for(milliseconds(1));
+    std::this_thread::sleep_for(milliseconds(1));  // real world: a file is written
   }
   EXPECT_EQ(log->stats().lost, 100U);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
