@@ -1,16 +1,17 @@
-# spillway_folder(NAME [LINK folder...] [PARTS target...])
+# spillway_folder(NAME [LINK folder...] [PARTS target...] [SAN_LATER])
 #
 # One folder of src/ as targets, from what lies in it:
 #   *.cc             library    spillway_NAME          (main.cc is left to the caller)
 #   testing/*.cc     library    spillway_NAME_testing  fakes; sees the fakes of LINK, too
 #   *_test.cc        gtest      NAME_test              only with SPILLWAY_TESTS
 # LINK names the folders it may include, PARTS the third-party targets it uses.
+# SAN_LATER: its tests run under sanitizers in `make san`, not in `make test`.
 # A folder without sources is an INTERFACE library; one without files has no
 # target, is left out of LINK lists and of SPILLWAY_FOLDERS.
 set_property(GLOBAL PROPERTY SPILLWAY_FOLDERS "")
 
 function(spillway_folder name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINK;PARTS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SAN_LATER" "" "LINK;PARTS")
 
   set(folder_dir "${PROJECT_SOURCE_DIR}/src/${name}")
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${folder_dir}/*.h")
@@ -47,6 +48,10 @@ function(spillway_folder name)
     if(tests)
       spillway_gtest(${name}_test LABEL unit SOURCES ${tests}
                      LINK spillway_${name}_testing spillway_${name})
+      if(NOT arg_SAN_LATER)
+        set_property(TEST ${name}_test APPEND PROPERTY LABELS memory)
+        add_dependencies(memory_tests ${name}_test)
+      endif()
     endif()
   endif()
 endfunction()

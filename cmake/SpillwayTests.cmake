@@ -6,6 +6,7 @@
 set(SPILLWAY_TEST_RESULTS "${PROJECT_BINARY_DIR}/test-results")
 file(MAKE_DIRECTORY "${SPILLWAY_TEST_RESULTS}")
 add_custom_target(unit_tests)
+add_custom_target(memory_tests)  # Of them, those for sanitizers in `make test`.
 add_custom_target(tests)
 add_dependencies(tests unit_tests)
 

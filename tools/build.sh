@@ -14,7 +14,7 @@ dir=build/$preset
 want=()
 for target in "$@"; do
   case $target in
-    tests | unit_tests | spillway_sim | stress | kill_loop | sweep | graph_check | resp_diff | build_*_fuzz | fake_gpu_* | *_test) want+=(SPILLWAY_TESTS) ;;
+    tests | unit_tests | memory_tests | spillway_sim | stress | kill_loop | sweep | graph_check | resp_diff | build_*_fuzz | fake_gpu_* | *_test) want+=(SPILLWAY_TESTS) ;;
     benches | bench_* | resp_lean) want+=(SPILLWAY_BENCH) ;;
   esac
 done

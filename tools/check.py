@@ -34,7 +34,7 @@ LINT_LIGHT = [["tools/format.sh", "--check"],
               PY + ["tools/check_sources.py"]]
 STAGES = {
     "release": ([], [build("release", "all", "tests"), tests("release")]),
-    "asan-unit": (CLANG, [build("asan", "unit_tests"), tests("asan", "-L", "unit")]),
+    "asan-unit": (CLANG, [build("asan", "memory_tests"), tests("asan", "-L", "memory")]),
     "asan": (CLANG, [build("asan", "tests"), tests("asan")]),
     "tsan": (CLANG, [build("tsan", "tests"), tests("tsan")]),
     "stress": (CLANG, [build("tsan", "stress"),
