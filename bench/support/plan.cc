@@ -191,6 +191,8 @@ void MeasurePlans(const Settings& settings, Report* report) {
                           {true, Way::kSampled},
                           {false, Way::kListed},
                           {true, Way::kListed},
+                          {false, Way::kDecided, "score"},
+                          {true, Way::kDecided, "score"},
                           {false, Way::kSampled, "score"},
                           {true, Way::kSampled, "score"}}) {
     std::vector<double> ms, p50, p99, p999, most, quiet999, quiet_most;

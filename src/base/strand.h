@@ -67,9 +67,12 @@ void RunOn(Strand& strand, Work&& work) {
       waiting->thrown = std::current_exception();
     }
     // The waiter may destroy the task as soon as it sees 1: notify by address
-    // only, nothing of the task is read after the store.
+    // only, nothing of the task is read after the store. Sequentially consistent:
+    // libstdc++ looks whether anybody sleeps before it wakes, and behind a mere
+    // release that look may overtake the store; then who just goes to sleep, having
+    // seen 0, is never woken.
     std::atomic<int>* done = &waiting->done;
-    done->store(1, std::memory_order_release);
+    done->store(1, std::memory_order_seq_cst);
     done->notify_one();
   };
   strand.Post(&task);

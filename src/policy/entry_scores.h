@@ -93,6 +93,15 @@ class EntryScores {
   Note& note(NoteId id) { return notes_[id]; }
   const Note& note(NoteId id) const { return notes_[id]; }
   void Prefetch(NoteId id) const { notes_.Prefetch(id); }
+  // Of an entry: first where its note is, then that.
+  void PrefetchPlace(EntryId id) const {
+    if (id.slot < by_slot_.size()) __builtin_prefetch(&by_slot_[id.slot]);
+  }
+  void PrefetchNote(EntryId id) const {
+    if (id.slot < by_slot_.size() && by_slot_[id.slot] != 0) {
+      notes_.Prefetch(by_slot_[id.slot] - 1);
+    }
+  }
   // Returns a second of place held, for one of its class and this age.
   double Rate(const Note& note, double age_s);
   double now_s() const { return now_; }

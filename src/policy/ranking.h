@@ -57,6 +57,11 @@ class Ranking {
 
   std::int64_t KeyFor(const Facts& facts) const { return key_of_(facts); }
   bool Holds(EntryId id) const { return Marked(id) != nullptr; }
+  // Who may come `ahead` calls of Next from now, to fetch what is kept of it elsewhere.
+  std::optional<EntryId> Coming(std::size_t ahead) const {
+    if (ahead >= front_.size()) return std::nullopt;
+    return front_[front_.size() - 1 - ahead].id;
+  }
 
  private:
   struct Node {

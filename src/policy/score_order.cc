@@ -322,6 +322,9 @@ std::optional<EntryId> ScoreOrder::FindNext() {
 // By last use; it stands in no bucket any more. Who was taken out of its bucket is
 // passed by: it goes, or enters again, here and there.
 std::optional<EntryId> ScoreOrder::NextIdle() {
+  constexpr std::size_t kNoteAhead = 8;
+  if (const auto far = idle_->Coming(2 * kNoteAhead)) scores_->PrefetchPlace(*far);
+  if (const auto near = idle_->Coming(kNoteAhead)) scores_->PrefetchNote(*near);
   std::optional<EntryId> next = idle_->Next();
   while (next && !Stands(*next)) next = idle_->Next();
   if (next) scores_->Leave(*next, line_);
