@@ -7,15 +7,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/quiet_thread.h"
+#include "cache/trace_line.h"
 
 namespace spillway {
 
@@ -38,8 +39,6 @@ std::uint64_t UnitsOf(const UseLog::Use& use) {
   return std::clamp<std::uint64_t>(units, 1, kChainMax);
 }
 
-std::string_view Name(Hint hint) { return hint == Hint::kDone ? "done" : "again"; }
-
 }  // namespace
 
 Result<std::unique_ptr<UseLog>> UseLog::Open(const std::string& path, std::shared_ptr<Clock> clock,
@@ -57,10 +56,14 @@ Result<std::unique_ptr<UseLog>> UseLog::Open(const std::string& path, std::share
   }
   std::unique_ptr<UseLog> log(new UseLog(path, fd, static_cast<std::uint64_t>(facts.st_size),
                                          std::move(clock), unix_offset));
-  log->lines_ = fmt::format(R"({{"format":"spillway-log","version":1,"block_tokens":{}}})"
-                            "\n",
-                            kUnit);
-  log->writer_ = std::jthread([self = log.get()](const std::stop_token& stop) { self->Run(stop); });
+  log->lines_ = TraceHeader(kUnit);
+  try {
+    const SignalsHeldBack held;  // One for a file that may not grow would end the program.
+    log->writer_ =
+        std::jthread([self = log.get()](const std::stop_token& stop) { self->Run(stop); });
+  } catch (const std::system_error& error) {
+    return failed(fmt::format("no thread to write it: {}", error.code().message()));
+  }
   return log;
 }
 
@@ -154,22 +157,12 @@ void UseLog::Close(Requests::iterator request) {
   const std::size_t before = lines_.size();
   try {
     if (before > kLinesMax) throw std::bad_alloc();
-    const std::int64_t at_ms =
-        (request->last.time_since_epoch().count() + unix_offset_) / 1'000'000;
-    const auto out = std::back_inserter(lines_);
-    fmt::format_to(
-        out, R"({{"at_ms":{},"tokens":{},"chain":[{}])", std::max<std::int64_t>(at_ms, 0),
-        request->chain.size() * static_cast<std::size_t>(kUnit), fmt::join(request->chain, ","));
-    if (!request->agent.empty()) {
-      // Names may be any bytes.
-      const auto replace = nlohmann::json::error_handler_t::replace;
-      fmt::format_to(out, R"(,"session":{})",
-                     nlohmann::json(request->agent).dump(-1, ' ', false, replace));
-    }
-    if (request->hint != Hint::kNone) {
-      fmt::format_to(out, R"(,"hint":"{}")", Name(request->hint));
-    }
-    lines_ += "}\n";
+    AppendTo(&lines_,
+             {.at_ms = (request->last.time_since_epoch().count() + unix_offset_) / 1'000'000,
+              .tokens = static_cast<Tokens>(request->chain.size()) * kUnit,
+              .chain = request->chain,
+              .session = request->agent,
+              .hint = request->hint});
     ++lines_count_;
   } catch (const std::bad_alloc&) {
     lines_.resize(before);

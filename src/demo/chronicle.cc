@@ -4,11 +4,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <iterator>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+
+#include "cache/trace_line.h"
 
 namespace spillway::demo {
 
@@ -29,10 +30,7 @@ Error Failed(const std::string& path) {
 Result<std::unique_ptr<Chronicle>> Chronicle::Open(const std::string& path, Bytes bytes_per_token) {
   std::FILE* file = std::fopen(path.c_str(), "we");
   if (file == nullptr) return Failed(path);
-  fmt::print(file,
-             R"({{"format":"spillway-log","version":1,"block_tokens":{}}})"
-             "\n",
-             kUnit);
+  std::fputs(TraceHeader(kUnit).c_str(), file);
   return std::unique_ptr<Chronicle>(new Chronicle(path, file, bytes_per_token));
 }
 
@@ -53,23 +51,21 @@ void Chronicle::Began(const std::string&, std::span<const Block> blocks, std::si
 void Chronicle::Ended(const std::string& agent, std::span<const Block> blocks, Tokens asked,
                       Tokens found) {
   const std::lock_guard lock(mutex_);
-  std::string chain;
+  std::vector<std::uint64_t> chain;
   for (const Block& block : blocks) {
     lru_.Touch(block.key, static_cast<Bytes>(block.tokens) * bytes_per_token_);
     const std::uint64_t first = FirstIdOf(block);
     const auto units = static_cast<std::uint64_t>(block.tokens / kUnit);
-    for (std::uint64_t i = 0; i < units; ++i) {
-      fmt::format_to(std::back_inserter(chain), "{}{}", chain.empty() ? "" : ",", first + i);
-    }
+    for (std::uint64_t i = 0; i < units; ++i) chain.push_back(first + i);
   }
   ++totals_.requests;
   totals_.asked += asked;
   totals_.found += found;
   if (file_ == nullptr) return;
-  fmt::print(file_,
-             R"({{"at_ms":{},"tokens":{},"chain":[{}],"session":{}}})"
-             "\n",
-             NowMs() - start_ms_, asked, chain, nlohmann::json(agent).dump());
+  std::string line;
+  AppendTo(&line,
+           {.at_ms = NowMs() - start_ms_, .tokens = asked, .chain = chain, .session = agent});
+  std::fputs(line.c_str(), file_);
 }
 
 std::uint64_t Chronicle::FirstIdOf(const Block& block) {
