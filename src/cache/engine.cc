@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <new>
-#include <numeric>
 
 #include <fmt/format.h>
 
@@ -502,118 +501,6 @@ void Engine::NoteMoves(TimePoint now) {
       continue;
     }
     tier->governor->Note(Pressure(*tier), now);
-  }
-}
-
-// --- answers ---
-
-std::optional<double> Engine::pressure(TierId id) const {
-  const TierState& tier = state(id);
-  if (tier.gauge.unknown()) return std::nullopt;
-  return Pressure(tier);
-}
-
-bool Engine::is_blocked() const {
-  for (const TierState* tier = top_; tier != nullptr; tier = tier->below) {
-    if (!tier->blocked()) return false;
-  }
-  return true;
-}
-
-Bytes Engine::capacity(TierId tier) const {
-  const bool none = tier == TierId::kDevice && settings_.options.unlimited;
-  return none ? Tier::kUnlimited : store_->capacity(tier);
-}
-
-// Physical: by the last good sample and all that we did since.
-Bytes Engine::FreeMemory(const TierState& tier) const {
-  const Bytes available = tier.gauge.Free(FirmBytes(tier));
-  const Bytes clean = single() ? 0 : store_->clean(tier.id);
-  return available - std::min(available, clean);
-}
-
-Status Engine::WhyBlocked(std::string_view what) const {
-  std::string text = fmt::format("{}: ", what);
-  for (const TierState* tier = top_; tier != nullptr; tier = tier->below) {
-    text += fmt::format(
-        "{}the {} tier is in emergency (pressure {:.3f}) and takes nothing new "
-        "until pressure has been {:.3f} or less for {} ms{}",
-        tier == top_ ? "" : "; ", store_->name(tier->id), Pressure(*tier),
-        tier->governor->left_at(Level::kEmergency),
-        std::chrono::duration_cast<std::chrono::milliseconds>(settings_.options.dwell).count(),
-        Promised(*tier));
-  }
-  return Error{Code::kBlocked, std::move(text)};
-}
-
-void Engine::CountInto(Stats* stats) const {
-  stats->entries = store_->entries();
-  stats->tokens = store_->tokens();
-  stats->sets = sets_;
-  stats->refused_blocked = refused_blocked_;
-  stats->refused_budget = refused_budget_;
-  stats->refused_other = refused_other_;
-  stats->level_changes = top_->level_changes;
-  stats->samples = top_->samples;
-  stats->samples_failed = top_->samples_failed;
-  stats->reservations = store_->reservations();
-  stats->index_bytes = store_->index_bytes();
-  log_.CountInto(stats);
-  stats->moves.fetches = counts_.fetches;
-  stats->moves.fetches_failed = counts_.fetches_failed;
-  stats->moves.corrupt = counts_.corrupt;
-  stats->moves.promoted = counts_.promoted;
-  stats->moves.prefetched = counts_.prefetched;
-  stats->moves.ahead_bytes = counts_.ahead;
-  stats->moves.ahead_useful_bytes = counts_.ahead_useful;
-  stats->moves.ahead_late_bytes = counts_.ahead_late;
-  stats->moves.ahead_wasted_bytes = counts_.ahead_wasted;
-  stats->moves.scrubbed = counts_.scrubbed;
-  stats->moves.bytes_down = std::accumulate(counts_.down.begin(), counts_.down.end(), Bytes{0});
-  stats->moves.bytes_up = std::accumulate(counts_.up.begin(), counts_.up.end(), Bytes{0});
-  stats->moves.cancelled = counts_.cancelled;
-  stats->moves.under_way = transfers_.size();
-  stats->moves.passing_bytes = store_->passing_bytes();
-  stats->loading = loading_;
-  CountScores(&stats->score);
-  for (const TierState* tier = top_; tier != nullptr; tier = tier->below) {
-    TierStats& to = tier->id == TierId::kDevice ? stats->device
-                    : tier->id == TierId::kHost ? stats->host
-                                                : stats->disk;
-    CountTier(*tier, &to);
-  }
-}
-
-void Engine::CountTier(const TierState& tier, TierStats* stats) const {
-  stats->name = store_->name(tier.id);
-  stats->capacity = capacity(tier.id) == Tier::kUnlimited ? 0 : capacity(tier.id);
-  stats->entries = store_->entries(tier.id);
-  stats->bytes = store_->bytes(tier.id);
-  stats->backed = store_->backed_bytes(tier.id);
-  stats->clean = single() ? 0 : store_->clean(tier.id);
-  stats->held = store_->held(tier.id);
-  stats->total = tier.gauge.total();
-  stats->free = FreeMemory(tier);
-  stats->slack = stats->held - std::min(stats->held, stats->bytes);
-  const Bytes taken = stats->total - std::min(stats->total, stats->free);
-  stats->others = taken - std::min(taken, stats->held + stats->overhead);
-  stats->reserve = tier.reserve == 0 ? 0 : tier.gauge.Raised(tier.reserve);
-  stats->granted = tier.grants.left();
-  stats->pressure = pressure(tier.id);
-  stats->level = tier.level.load(std::memory_order_relaxed);
-  stats->level_since = tier.level_since;
-  stats->level_changes = tier.level_changes;
-  stats->failed_moves = tier.failed_moves;
-  stats->copied_down = counts_.down.at(IndexOf(tier.id));
-  stats->copied_up = counts_.up.at(IndexOf(tier.id));
-  log_.CountInto(tier.id, stats);
-  if (tier.id == TierId::kDisk) {
-    const BlobStoreStats files = store_->disk()->stats();
-    stats->files = {files.written,       files.value_written,   files.read,
-                    files.corrupt,       files.io_errors,       files.syncs,
-                    files.sync_failures, files.recovered,       files.recovery_rejected,
-                    files.unsettled,     files.settle_failures, files.voided,
-                    files.quarantined,   files.direct,          store_->disk()->why()};
   }
 }
 

@@ -22,6 +22,7 @@
 #include "cache/advice.h"
 #include "cache/miss_ring.h"
 #include "cache/move.h"
+#include "cache/move_counts.h"
 #include "cache/move_log.h"
 #include "cache/store.h"
 #include "cache/tier_state.h"
@@ -250,21 +251,6 @@ class Engine {
     Action action;
     Reason reason;
     std::string_view order;
-  };
-  struct Counts {
-    std::uint64_t fetches = 0;
-    std::uint64_t fetches_failed = 0;
-    std::uint64_t corrupt = 0;
-    std::uint64_t promoted = 0;
-    std::uint64_t prefetched = 0;
-    std::uint64_t scrubbed = 0;
-    std::array<Bytes, kTiers> down{};  // By the tier they went to.
-    std::array<Bytes, kTiers> up{};
-    std::uint64_t cancelled = 0;
-    Bytes ahead = 0;  // Of the step: all that was begun, and what came of it.
-    Bytes ahead_useful = 0;
-    Bytes ahead_late = 0;
-    Bytes ahead_wasted = 0;
   };
 
   static constexpr std::size_t kCandidatesMax = 1024;
@@ -602,7 +588,7 @@ class Engine {
   std::uint64_t refused_blocked_ = 0;
   std::uint64_t refused_budget_ = 0;
   std::uint64_t refused_other_ = 0;
-  Counts counts_;
+  MoveCounts counts_;
 };
 
 }  // namespace spillway

@@ -45,7 +45,7 @@ class Order {
   virtual std::optional<EntryId> Next(Level level) = 0;
 
   // The same by worth alone (appraiser), and only in this order: `idle` still
-  // holds it. Nobody also where last use ranks for now.
+  // holds it. Also nobody where the order ranks by last use at that moment.
   virtual std::optional<EntryId> NextByWorth() { return std::nullopt; }
 
   // The key by which two entries compare at this level: least leaves first.
