@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cache/direct.h"
 #include "cache/testing/gpu_fixture.h"
 #include "spillway/log.h"
 
@@ -46,6 +47,29 @@ TEST_P(GpuCacheTest, BytesEnterWhereTheyAre) {
   EXPECT_EQ(Get("none"), "");
   EXPECT_EQ(Get("nobody"), "(miss)");
   EXPECT_EQ(GetOnDevice("nobody"), "(miss)");
+}
+
+// An event loop reads what it is lent: never the device's.
+TEST_P(GpuCacheTest, WhatIsFoundWithoutWaitingTheHostCanRead) {
+  Open();
+  ASSERT_TRUE(SetOnDevice("device"));
+  ASSERT_TRUE(SetOnHost("host"));
+  ASSERT_TRUE(Same(GetOnDevice("host"), Bulk("host", kValue)));  // In both places now.
+  Direct direct(cache_.get());
+  Lease lease;
+  EXPECT_EQ(direct.Find("device", &lease), Core::Found::kBelow);
+  EXPECT_FALSE(lease);
+  ASSERT_EQ(direct.Find("host", &lease), Core::Found::kHit);
+  EXPECT_EQ(lease.place(), Place::kHost);
+  EXPECT_TRUE(Same(lease.text(), Bulk("host", kValue)));
+  // While it is lent it stays.
+  (void)cache_->Reclaim(64 * kMiB, std::chrono::seconds(5));
+  EXPECT_TRUE(Same(lease.text(), Bulk("host", kValue)));
+  lease.Release();
+  ASSERT_TRUE(Same(Get("device"), Bulk("device", kValue)));
+  ASSERT_EQ(direct.Find("device", &lease), Core::Found::kHit);
+  EXPECT_TRUE(Same(lease.text(), Bulk("device", kValue)));
+  EXPECT_EQ(direct.Find("nobody", &lease), Core::Found::kMiss);
 }
 
 TEST_P(GpuCacheTest, WhatFindsNoRoomOnTheDeviceGoesToTheHost) {

@@ -82,6 +82,8 @@ class Core : public std::enable_shared_from_this<Core> {
   Found Find(std::string_view key, Lease* lease);
   // And there; empty: in whatever memory.
   Found Find(std::string_view key, std::optional<Place> where, Lease* lease);
+  // Where it was found in a place it was not wanted in.
+  Found FindElsewhere(Place where, Lease* lease);
   Place PlaceOf(const std::byte* data) const;
   bool Get(std::string_view key, Lease* lease) { return Find(key, lease) == Found::kHit; }
   // Brings it up and waits for that. A miss: no lease. Errors: Deadline,

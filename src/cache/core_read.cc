@@ -106,8 +106,24 @@ Core::Found Core::Find(std::string_view key, Lease* lease) {
 Core::Found Core::Find(std::string_view key, std::optional<Place> where, Lease* lease) {
   const Found found = Find(key, lease);
   if (found != Found::kHit || !where || !on_gpu_ || PlaceOf(lease->data_) == *where) return found;
-  // It is there, but elsewhere; whoever brings it here counts the use.
-  Slot* const slot = std::exchange(lease->slot_, nullptr);
+  return FindElsewhere(*where, lease);
+}
+
+// What is leased is on the other side of the link: the copy that lies here, if there is
+// one. While it is leased none of them goes.
+[[gnu::noinline]] Core::Found Core::FindElsewhere(Place where, Lease* lease) {
+  Slot* const slot = lease->slot_;
+  const std::byte* data = nullptr;
+  RunOn(*strand_, [&] {
+    const Store& store = engine_->store();
+    data = store.DataIn(store.slots().IdOf(slot), where);
+  });
+  if (data != nullptr) {
+    lease->data_ = data;
+    return Found::kHit;
+  }
+  // Whoever brings it here counts the use.
+  lease->slot_ = nullptr;
   lease->core_ = nullptr;
   return NotInMemory(slot);
 }

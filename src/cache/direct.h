@@ -67,8 +67,10 @@ class Direct {
   // refused the room is given up.
   Wrote CommitAs(Reservation* reservation, const SetOptions& options, TimePoint deadline);
 
-  // What is in memory, leased; kBelow: it has to be fetched, by Submit.
-  Core::Found Find(std::string_view key, Lease* lease) { return core_->Find(key, lease); }
+  // What is in memory the host can read, leased; kBelow: it has to be fetched, by Submit.
+  Core::Found Find(std::string_view key, Lease* lease) {
+    return core_->Find(key, Place::kHost, lease);
+  }
   bool Contains(std::string_view key) { return core_->Contains(key); }
   // What `said` says of the next use of what is there: its hint, when, its step,
   // what computing it anew would take. No use by itself.
