@@ -95,6 +95,8 @@ struct Options {
   // Where pressure comes from: "auto" (the device's own source), or one by
   // name: "nvml", "nvml:0000:1b:00.0", "card:NAME", "host", "disk:/path",
   // "file:/path", "fixed:0.5"; `spillway probe` lists what this machine offers.
+  // "part:4GiB": so much of the device as if it were all of it, with what has been
+  // taken since the cache was opened.
   std::string pressure_source = "auto";
 
   // --- what may leave ---

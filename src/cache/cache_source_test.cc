@@ -92,6 +92,19 @@ TEST_F(PressureSourceByName, AFileOfGarbageIsRefusedWithWhatWouldBeRight) {
             "pressure_source: fixed: '2' is not a share from 0 to 1, as in fixed:0.5");
 }
 
+TEST_F(PressureSourceByName, APartOfACardIsItsOwnCard) {
+  auto card = Card::Open({.name = "shared", .total = 64 * kMiB}).value();
+  options_.card = "shared";
+  EXPECT_EQ(WhyNot("part:65MiB").message,
+            "pressure_source: part: 65 MiB are no part of card:shared, which has 64 MiB");
+  EXPECT_THAT(WhyNot("part:").message, StartsWith("pressure_source: part: "));
+  options_.capacity = 8 * kMiB;
+  OpenBy("part:8MiB");
+  EXPECT_EQ(cache_->Apply().level, Level::kRelaxed);
+  EXPECT_EQ(cache_->stats().device.total, 8 * kMiB);
+  EXPECT_EQ(cache_->stats().source.name, "part:8MiB of card:shared");
+}
+
 TEST_F(PressureSourceByName, AFixedPressureSetsTheLevel) {
   OpenBy("fixed:0.97");
   EXPECT_EQ(cache_->Apply().level, Level::kEmergency);

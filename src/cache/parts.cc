@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "cache/disk_room_source.h"
+#include "cache/part_source.h"
 #include "device/cpu/card_source.h"
 #include "device/cpu/cpu_device.h"
 #include "device/gpu/gpu_device.h"
@@ -38,6 +39,12 @@ Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(
 
 using SourceResult = Result<std::shared_ptr<PressureSource>>;
 
+// An error of it names the setting it came from.
+SourceResult Of(std::string_view setting, SourceResult source) {
+  if (source) return source;
+  return Error{source.error().code, fmt::format("{}: {}", setting, source.error().message)};
+}
+
 // A source by name; `setting` is where the name came from.
 SourceResult OpenNamed(std::string_view setting, const std::string& spec) {
   std::optional<SourceResult> opened =
@@ -46,21 +53,19 @@ SourceResult OpenNamed(std::string_view setting, const std::string& spec) {
     return Error{Code::kUnavailable, fmt::format("{} '{}': no answer within {} s", setting, spec,
                                                  kOpenWithin / std::chrono::seconds(1))};
   }
-  if (!*opened) {
-    Error error = opened->error();
-    error.message = fmt::format("{}: {}", setting, error.message);
-    return error;
-  }
-  return std::move(*opened);
+  return Of(setting, std::move(*opened));
 }
 
 SourceResult OpenPressure(const Options& options, std::shared_ptr<Device> device) {
+  constexpr std::string_view kSetting = "pressure_source";
   if (options.pressure) return options.pressure;
-  if (options.pressure_source != "auto") {
-    return OpenNamed("pressure_source", options.pressure_source);
+  const bool part = PartSource::IsSpec(options.pressure_source);
+  if (options.pressure_source != "auto" && !part) {
+    return OpenNamed(kSetting, options.pressure_source);
   }
-  return std::shared_ptr<PressureSource>(
-      std::make_shared<CardSource>(std::move(device), options.card));
+  auto whole = std::make_shared<CardSource>(std::move(device), options.card);
+  if (!part) return std::shared_ptr<PressureSource>(std::move(whole));
+  return Of(kSetting, PartSource::Open(options.pressure_source, std::move(whole)));
 }
 
 Status OpenHost(const Options& options, const Seams& seams, Core::Parts* parts) {

@@ -269,8 +269,9 @@ constexpr std::array kSettings = {
         "Where pressure comes from: `auto` (the device's own source), or one by name, as in "
         "`nvml`, "
         "`nvml:0000:1b:00.0`, `card:NAME`, `host`, `disk:/path`, `file:/path` or `fixed:0.5`; "
-        "`spillway probe` "
-        "lists what a machine offers.",
+        "`spillway probe` lists what a machine offers. `part:4GiB` is so much of the device as if "
+        "it were all of it, with what has been taken since the cache was opened; set `capacity` "
+        "to the same.",
         "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.policy; }>(
         "policy",
