@@ -79,9 +79,10 @@ struct FakeGpu::Controls {
 std::string FakeGpuOptions::Text() const {
   return fmt::format(
       "cards {};total {};granularity {};name {};uuid {};pci {};version {};seed {};stale {};"
-      "thread {};strict {};foreign {};vmm {}{}{}",
+      "thread {};strict {};foreign {};vmm {}{}{}{}{}",
       cards, total, granularity, name, uuid, pci, version, seed, int{stale}, int{thread},
-      int{strict}, foreign, vmm, backing.empty() ? "" : ";backing ", backing);
+      int{strict}, foreign, vmm, backing.empty() ? "" : ";backing ", backing,
+      together.empty() ? "" : ";together ", together);
 }
 
 std::string FakeGpu::Library(GpuKind kind, std::string_view fakes_dir, std::string_view variant) {

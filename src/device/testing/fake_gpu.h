@@ -36,6 +36,8 @@ struct FakeGpuOptions {
   bool strict = false;
   Bytes foreign = 0;         // What others hold from the beginning.
   std::string backing = {};  // Folder of its memory, shared by processes.
+  // A file by which processes share the cards, each seeing what others have taken.
+  std::string together = {};
   std::string vmm = "good";  // Or how it misbehaves: see tests/fakes/gpu/options.h.
 
   // As the library reads it, from a control or from SPILLWAY_FAKE_GPU.

@@ -81,7 +81,9 @@ class Memory::Pages {
 };
 
 Memory::Memory(const Options& options, Complaints* complaints)
-    : options_(options), complaints_(complaints) {
+    : options_(options),
+      complaints_(complaints),
+      together_(options.together.empty() ? nullptr : std::make_unique<Together>(options.together)) {
   foreign_.fill(options.foreign);
 }
 
@@ -124,7 +126,7 @@ int Memory::FreeRange(Address at, std::size_t bytes) {
   munmap(Pointer(at), bytes);
   ranges_.erase(range);
   if (const auto kept = kept_.extract(at); !kept.empty()) {
-    for (std::size_t card = 0; card < kCardsMax; ++card) used_[card] -= kept.mapped()[card];
+    for (std::size_t card = 0; card < kCardsMax; ++card) Count(card, 0, kept.mapped()[card]);
   }
   return 0;
 }
@@ -170,7 +172,7 @@ int Memory::Create(std::uint64_t* handle, std::size_t bytes, int card) {
   if (pages == nullptr) return kOutOfMemory;
   *handle = ++last_handle_;
   physical_[*handle] = {.card = card, .pages = std::move(pages), .bytes = bytes};
-  used_[static_cast<std::size_t>(card)] += bytes;
+  Count(static_cast<std::size_t>(card), bytes, 0);
   return 0;
 }
 
@@ -193,7 +195,7 @@ void Memory::Settle(std::uint64_t handle) {
   if (!physical.released || physical.mappings != 0) return;
   const auto card = static_cast<std::size_t>(physical.card);
   if (!StaysTaken(physical)) {
-    used_[card] -= physical.bytes;
+    Count(card, 0, physical.bytes);
   } else if (options_.vmm == Options::Vmm::kKeeps) {
     kept_[physical.range][card] += physical.bytes;
   }
@@ -208,9 +210,15 @@ bool Memory::StaysTaken(const Physical& physical) const {
   return options_.vmm == Options::Vmm::kKeeps && physical.range != 0;
 }
 
+void Memory::Count(std::size_t card, std::uint64_t taken, std::uint64_t returned) {
+  used_[card] += taken - returned;
+  if (together_ != nullptr) together_->Have(card, used_[card]);
+}
+
 std::uint64_t Memory::free_bytes(int card) const {
   const auto index = static_cast<std::size_t>(card);
-  const std::uint64_t taken = used_[index] + foreign_[index];
+  const std::uint64_t others = together_ == nullptr ? 0 : together_->Others(index);
+  const std::uint64_t taken = used_[index] + foreign_[index] + others;
   return taken >= options_.total ? 0 : options_.total - taken;
 }
 

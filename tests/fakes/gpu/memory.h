@@ -20,6 +20,7 @@
 
 #include "fakes/gpu/complaints.h"
 #include "fakes/gpu/options.h"
+#include "fakes/gpu/together.h"
 
 namespace fakes {
 
@@ -86,7 +87,6 @@ class Memory {
   std::string Ledger() const;
 
  private:
-  static constexpr std::size_t kCardsMax = 8;
   class Pages;
   struct Physical {
     int card = 0;
@@ -122,6 +122,7 @@ class Memory {
   std::shared_ptr<Pages> TakePages(std::size_t bytes);
   // Whether memory that was given back stays taken, as `vmm` has it.
   bool StaysTaken(const Physical& physical) const;
+  void Count(std::size_t card, std::uint64_t taken, std::uint64_t returned);
   void Unmapped(std::map<Address, Mapping>::const_iterator mapping);
   void Settle(std::uint64_t handle);
   template <typename... Parts>
@@ -137,7 +138,8 @@ class Memory {
   std::map<std::uint64_t, Physical> physical_;
   std::map<Address, HostRange> host_;
   std::uint64_t last_handle_ = 0x1000;
-  std::array<std::uint64_t, kCardsMax> used_{};
+  std::array<std::uint64_t, kCardsMax> used_{};  // By Count.
+  const std::unique_ptr<Together> together_;     // Null: this process has the cards alone.
   std::array<std::uint64_t, kCardsMax> foreign_{};
   // Given back and still taken, by range: for `vmm keeps`.
   std::map<Address, std::array<std::uint64_t, kCardsMax>> kept_;

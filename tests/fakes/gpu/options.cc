@@ -61,6 +61,8 @@ void Take(const std::string& part, Options* options) {
     options->foreign = number;
   else if (name == "backing")
     options->backing = value;
+  else if (name == "together")
+    options->together = value;
   else if (name == "vmm")
     options->vmm = VmmNamed(value);
   else

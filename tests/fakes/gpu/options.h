@@ -20,6 +20,8 @@
 //   backing DIR     physical memory is a file each in this folder, so that what a
 //                   process leaves, however it ends, can be handed to another:
 //                   with `stale`
+//   together FILE   processes that name the same file share the cards: what one has
+//                   taken is not free for another, until it ends
 //   vmm HOW         good; or as some drivers have it, for memory that is created
 //                   and mapped, not for memory that is allocated: `keeps` (it stays
 //                   taken while its addresses are set aside), `leaks` (it stays
@@ -46,6 +48,7 @@ struct Options {
   bool strict = false;
   std::uint64_t foreign = 0;
   std::string backing;
+  std::string together;
   enum class Vmm { kGood, kKeeps, kLeaks, kForgets, kRefuses };
   Vmm vmm = Vmm::kGood;
 };
