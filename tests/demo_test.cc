@@ -31,6 +31,7 @@
 #include "demo/metrics_page.h"
 #include "demo/report.h"
 #include "demo/totals.h"
+#include "device/testing/fake_gpu.h"
 #include "device/testing/scratch_run_dir.h"
 
 extern char** environ;  // NOLINT: POSIX wants it declared by hand.
@@ -267,6 +268,78 @@ TEST_F(DemoTest, TellsTheWholeStoryAndItsSummaryAgreesWithTheMetrics) {
   EXPECT_THAT(text, Not(HasSubstr("trouble")));
   EXPECT_TRUE(NothingIsLeftOf(pid));
   EXPECT_TRUE(std::filesystem::exists(Path("turns.jsonl")));
+}
+
+// The same story on a part of a GPU, whose driver counts what every process takes.
+class GpuDemoTest : public DemoTest {
+ protected:
+  GpuDemoTest() {
+    testing::FakeGpuOptions options;
+    options.total = kTotal;
+    options.granularity = 64 * kKiB;
+    options.thread = true;
+    options.together = Path("together");
+    ::setenv("SPILLWAY_CUDA_LIBRARY",
+             testing::FakeGpu::Library(GpuKind::kCuda, SPILLWAY_FAKES_DIR).c_str(), 1);
+    ::setenv("SPILLWAY_FAKE_GPU", options.Text().c_str(), 1);
+    ::setenv("SPILLWAY_STATE_DIR", Path("state").c_str(), 1);
+  }
+  ~GpuDemoTest() override {
+    for (const char* name : {"SPILLWAY_CUDA_LIBRARY", "SPILLWAY_FAKE_GPU", "SPILLWAY_STATE_DIR"}) {
+      ::unsetenv(name);
+    }
+  }
+  static constexpr Bytes kTotal = 2 * kGiB;
+};
+
+TEST_F(GpuDemoTest, TellsTheWholeStory) {
+  Program demo({SPILLWAY_BIN, "demo", "--whole", "--for", "30s", "--card-size", "64MiB"});
+  const pid_t pid = demo.pid();
+  ASSERT_TRUE(demo.ReadUntil("work: ")) << demo.text();
+  demo::HttpClient http(HttpPortIn(demo.text()));
+  const Result<std::string> metrics = http.Get("/metrics");
+  ASSERT_TRUE(metrics) << metrics.error().message;
+  const Result<demo::MetricsPage> page = demo::MetricsPage::Read(*metrics);
+  ASSERT_TRUE(page) << page.error().message;
+  EXPECT_EQ((*page)["spillway_tier_size_bytes{tier=\"device\"}"], 64 * kMiB);
+  EXPECT_GT((*page)["spillway_tier_bytes{tier=\"device\"}"], 20 * kMiB);
+  ASSERT_EQ(demo.End(), 0) << demo.text();
+  const std::string& text = demo.text();
+  EXPECT_THAT(text, HasSubstr("on 64 MiB of cuda:0, for 30 s"));
+  EXPECT_THAT(text,
+              HasSubstr("its card is 64 MiB of the 2 GiB that are free on cuda:0 (Fake GPU)"));
+  for (const char* phase : {"fill", "work", "a stranger", "squeezed", "it leaves", "kill -9"}) {
+    EXPECT_THAT(text, HasSubstr(std::string("s  ") + phase + ": "));
+  }
+  EXPECT_THAT(text, ContainsRegex("resumed [a-z0-9-]+ [0-9,]+ tokens in [0-9.]+ m?s, prefill"));
+  // Of the first at least some had to leave the card for the stranger.
+  EXPECT_THAT(text, ContainsRegex("took 32 MiB: sensed [0-9.]+ [mu]?s, had it [0-9.]+ m?s, [1-9]"));
+  EXPECT_THAT(text, HasSubstr("destroyed   0 entries"));
+  EXPECT_THAT(text, HasSubstr(", 0 wrong bytes\n"));
+  EXPECT_THAT(text, HasSubstr("on 64 MiB of cuda:0 (Fake GPU); below it 16 MiB of RAM"));
+  EXPECT_THAT(text, Not(HasSubstr("trouble")));
+  EXPECT_TRUE(NothingIsLeftOf(pid));
+}
+
+TEST_F(GpuDemoTest, OnlyASmallPartOfWhatIsFreeIsPlayedOn) {
+  Program large({SPILLWAY_BIN, "demo", "--device", "cuda:0", "--card-size", "512MiB"});
+  EXPECT_EQ(large.End(), 2);
+  EXPECT_THAT(large.text(), HasSubstr("512 MiB of cuda:0 (Fake GPU) are more than an eighth of the "
+                                      "2 GiB that are free there"));
+  // An eighth of it is no story: on a virtual card, and that is said.
+  Program small({SPILLWAY_BIN, "demo", "--for", "1s"});
+  EXPECT_EQ(small.End(), 0) << small.text();
+  EXPECT_THAT(small.text(),
+              AllOf(HasSubstr("the card is virtual"), HasSubstr("less than 512 MiB")));
+  Program none({SPILLWAY_BIN, "demo", "--device", "cuda:3"});
+  EXPECT_EQ(none.End(), 1);
+  EXPECT_THAT(none.text(), HasSubstr("'3'"));
+  Program wrong({SPILLWAY_BIN, "demo", "--device", "gpu"});
+  EXPECT_EQ(wrong.End(), 2);
+  EXPECT_THAT(wrong.text(), HasSubstr("right are auto, cpu, cuda"));
+  Program cpu({SPILLWAY_BIN, "demo", "--device", "cpu", "--for", "1s", "--card-size", "16MiB"});
+  EXPECT_EQ(cpu.End(), 0) << cpu.text();
+  EXPECT_THAT(cpu.text(), AllOf(HasSubstr("the card is virtual"), Not(HasSubstr("cuda:0"))));
 }
 
 TEST_F(DemoTest, AShortOnesNumbersAreTheDaemonsOwn) {

@@ -26,12 +26,15 @@ int RunDemo(int argc, char** argv) {
   std::string length;
   std::string card_size;
   CLI::App app(
-      "The demo of spillwayd: a dozen agents as its clients on a virtual card, and neighbours that "
-      "squeeze it.",
+      "The demo of spillwayd: a dozen agents as its clients on a virtual card or a part of a GPU, "
+      "and neighbours that squeeze it.",
       "spillway demo");
   app.add_option("--for", length, "How long, at least 1s [60s]");
+  app.add_option("--device", options.device,
+                 "cpu, cuda:N or hip:N [a GPU if there is one, else a virtual card]");
   app.add_option("--card-size", card_size,
-                 "Bytes of the card [an eighth of what is free, at most 512MiB]");
+                 "Bytes of the card, or of the GPU to play on [an eighth of what is free, at most "
+                 "512MiB, on a GPU 4GiB]");
   app.add_flag("--whole", options.whole, "The whole story, however short");
   app.add_option("--trace", options.trace, "Write all turns to this file, for spillway replay");
   app.add_option("--record", options.record, "Write memory over time to this CSV file");

@@ -34,6 +34,7 @@ struct SqueezeOptions {
   std::optional<Bytes> total;
   std::optional<Duration> hold;
   Bytes step = 64 * kMiB;
+  Duration after{};  // Between coming to the device and the first step.
   Duration every{};  // A pause after each step.
   Duration patience = std::chrono::seconds(5);
   bool ask = false;
@@ -204,6 +205,7 @@ int Squeeze(const SqueezeOptions& options) {
   Say("taking {} of {} ({}, {} free)", FormatBytes(options.bytes), place->words(),
       FormatBytes(device->total()), reading ? FormatBytes(reading->free) : "?");
 
+  if (options.after > Duration::zero()) (void)signals.CameWithin(options.after);
   const auto start = SteadyClock::now();
   const std::optional<DeviceRoom> asked = AskFirst(*place, options);
   std::int64_t first_us = 0;
@@ -246,6 +248,7 @@ int RunSqueeze(int argc, char** argv) {
   std::string total;
   std::string hold;
   std::string step;
+  std::string after;
   std::string every;
   std::string patience;
   std::string card;
@@ -264,6 +267,7 @@ int RunSqueeze(int argc, char** argv) {
                  "memory available)");
   app.add_option("--for", hold, "How long to hold it: 500ms, 10s (default: until Ctrl-C)");
   app.add_option("--step", step, "How much to take at a time (default: 64MiB)");
+  app.add_option("--after", after, "How long to be there before the first step (default: 0s)");
   app.add_option("--every", every, "A pause after each step: 20ms (default: none)");
   app.add_option("--patience", patience,
                  "How long to keep trying while the device is full (default: 5s)");
@@ -284,6 +288,7 @@ int RunSqueeze(int argc, char** argv) {
                                Read("--total", total, ParseBytes, &options.total),
                                Read("--for", hold, ParseDuration, &options.hold),
                                Read("--step", step, ParseBytes, &options.step),
+                               Read("--after", after, ParseDuration, &options.after),
                                Read("--every", every, ParseDuration, &options.every),
                                Read("--patience", patience, ParseDuration, &options.patience)}) {
     if (!status) return Complain(status.error().message, 2);

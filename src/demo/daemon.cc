@@ -83,7 +83,13 @@ std::string HowEnded(int status) {
 }  // namespace
 
 std::string DaemonToml(const Options& options) {
-  std::string text = fmt::format("card = \"{}\"\ncapacity = \"none\"\n", options.card);
+  std::string text = options.device == "cpu"
+                         ? fmt::format("card = \"{}\"\ncapacity = \"none\"\n", options.card)
+                         : fmt::format(
+                               "device = \"{}\"\ncapacity = {}\npressure_source = \"{}\"\n"
+                               "reserve = {}\nreserve_bytes_min = {}\n",
+                               options.device, options.capacity.value_or(0),
+                               options.pressure_source, options.reserve, options.reserve_bytes_min);
   if (options.host_capacity) text += fmt::format("host_capacity = {}\n", *options.host_capacity);
   if (!options.disk_dir.empty()) text += fmt::format("disk_dir = \"{}\"\n", options.disk_dir);
   if (options.disk_capacity) text += fmt::format("disk_capacity = {}\n", *options.disk_capacity);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/parse.h"
 #include "demo/figures_told.h"
@@ -42,33 +43,31 @@ Result<std::unique_ptr<Demo>> Demo::Open(const DemoOptions& asked) {
   if (!options) return options.error();
   Result<std::unique_ptr<Folder>> folder = Folder::Make();
   if (!folder) return folder.error();
-  // Whoever opens a card first sizes it; the daemon and the neighbours then take
-  // it as it is.
-  auto device =
-      CpuDevice::Open({.name = (*folder)->name(), .total = options->card_bytes, .chunk_bytes = {}});
-  if (!device) return device.error();
-  std::unique_ptr<Demo> demo(new Demo(*options, std::move(*folder), std::move(*device)));
+  auto stage = options->device == "cpu" ? Stage::OnCard((*folder)->name(), *options->card_bytes)
+                                        : Stage::OnGpu(options->device, *options->card_bytes);
+  if (!stage) return stage.error();
+  std::unique_ptr<Demo> demo(new Demo(*options, std::move(*folder), std::move(*stage)));
   const std::string log =
       options->trace.empty() ? demo->folder_->path() + "/turns.jsonl" : options->trace;
   auto chronicle = Chronicle::Open(log, demo->agent_settings_.bytes_per_token);
   if (!chronicle) return chronicle.error();
   demo->chronicle_ = std::move(*chronicle);
-  if (Status started = demo->StartDaemon(); !started) return started.error();
+  const Status started = demo->stage_->Around([&] { return demo->StartDaemon(); });
+  if (!started) return started.error();
   if (Status asked_once = demo->Ask(); !asked_once) return asked_once.error();
   demo->StartAgents();
   return demo;
 }
 
-Demo::Demo(const DemoOptions& options, std::unique_ptr<Folder> folder,
-           std::unique_ptr<CpuDevice> device)
+Demo::Demo(const DemoOptions& options, std::unique_ptr<Folder> folder, std::unique_ptr<Stage> stage)
     : options_(options),
       start_(std::chrono::steady_clock::now()),
       start_unix_ms_(UnixMs()),
       folder_(std::move(folder)),
-      device_(std::move(device)),
-      cache_options_(DemoCacheOptions(folder_->name(), device_->total(), folder_->disk())),
-      agent_settings_(AgentSettingsFor(device_->total())),
-      neighbours_(options.squeeze, folder_->name()),
+      stage_(std::move(stage)),
+      cache_options_(DemoCacheOptions(*stage_, folder_->disk())),
+      agent_settings_(AgentSettingsFor(stage_->bytes())),
+      neighbours_(options.squeeze, stage_->Where(), stage_->lead()),
       visits_(VisitsFor(options.length, options.whole)),
       scenes_(ScenesFor(options.length, options.whole)) {}
 
@@ -110,7 +109,8 @@ void Demo::StartAgents() {
     graph_ = std::make_unique<GraphTeller>(daemon_->socket());
     reviews_ = std::make_unique<Reviews>(daemon_->http_port(), chronicle_.get());
     workflow_ = std::make_unique<Workflow>(
-        agent_settings_, [this] { return std::make_unique<SocketContexts>(daemon_->socket()); },
+        agent_settings_,
+        [this] { return std::make_unique<SocketContexts>(daemon_->socket(), stage_->on_gpu()); },
         [this](const std::vector<std::string_view>& words) { return graph_->Tell(words); },
         chronicle_.get(), [this](const Agent& reviewer) { reviews_->Look(reviewer); });
     agents_ = std::jthread([this, arrival = ArrivalFor(options_.length, options_.whole)](
@@ -126,6 +126,10 @@ void Demo::StopAgents() {
   if (agents_.joinable()) agents_.join();
 }
 
+std::string Demo::SqueezeCommand() const {
+  return fmt::format("spillway squeeze 64MiB {} --for 5s", fmt::join(stage_->Where(), " "));
+}
+
 std::vector<std::string> Demo::Invitation() const {
   std::vector<std::string> lines = {
       fmt::format("open http://127.0.0.1:{}/{}; spillwayd is pid {}", daemon_->http_port(),
@@ -137,8 +141,9 @@ std::vector<std::string> Demo::Invitation() const {
   for (const std::string& command : Commands(daemon_->socket(), daemon_->http_port())) {
     lines.push_back("  " + command);
   }
-  lines.push_back(fmt::format("  spillway squeeze 64MiB --card {} --for 5s", folder_->name()));
-  lines.emplace_back("the card is virtual, RAM of this machine: no GPU is touched");
+  lines.push_back("  " + SqueezeCommand());
+  lines.push_back(stage_->Note());
+  if (!options_.why_not_gpu.empty()) lines.push_back(options_.why_not_gpu);
   lines.push_back(HasteNote(cache_options_));
   return lines;
 }
@@ -163,8 +168,7 @@ Result<Outcome> Demo::MakeOutcome() {
   if (Status ok = Ask(); !ok) return ok.error();
   LookAtStrangers();
   Outcome outcome;
-  outcome.place = fmt::format("card {}, {} of this machine's memory", folder_->name(),
-                              FormatBytes(device_->total()));
+  outcome.place = stage_->Place();
   outcome.below = fmt::format("{} of RAM and {} of disk", FormatBytes(report_.stats.host.capacity),
                               FormatBytes(report_.stats.disk.capacity));
   outcome.length = now();

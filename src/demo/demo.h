@@ -1,6 +1,6 @@
-// The demo: `spillwayd` in a process of its own on a virtual card, a dozen agents
-// that are its clients, and neighbours, processes too, that take memory of the
-// card and give it back. Pressure is what the card says; nothing here sets it.
+// The demo: `spillwayd` in a process of its own on a virtual card or a part of a
+// GPU, a dozen agents that are its clients, and neighbours, processes too, that take
+// memory of it and give it back. Pressure is what the card says; nothing here sets it.
 // What is shown is what the daemon says of itself, or stands on its /metrics.
 #pragma once
 
@@ -25,10 +25,10 @@
 #include "demo/report.h"
 #include "demo/review.h"
 #include "demo/script.h"
+#include "demo/stage.h"
 #include "demo/summary.h"
 #include "demo/verifier.h"
 #include "demo/workflow.h"
-#include "device/cpu/cpu_device.h"
 #include "view/event_log.h"
 #include "view/snapshot.h"
 
@@ -61,13 +61,13 @@ class Demo {
   bool summarized() const { return outcome_.has_value(); }
 
  private:
-  Demo(const DemoOptions& options, std::unique_ptr<Folder> folder,
-       std::unique_ptr<CpuDevice> device);
+  Demo(const DemoOptions& options, std::unique_ptr<Folder> folder, std::unique_ptr<Stage> stage);
   Status StartDaemon();
   void StartAgents();
   void StopAgents();
 
   view::AgentRow RowOf(const AgentView& view) const;
+  std::string SqueezeCommand() const;
 
   Result<Outcome> MakeOutcome();
 
@@ -102,7 +102,7 @@ class Demo {
   const std::chrono::steady_clock::time_point start_;
   const std::int64_t start_unix_ms_;
   const std::unique_ptr<Folder> folder_;
-  const std::unique_ptr<CpuDevice> device_;  // Makes the card; takes nothing of it.
+  const std::unique_ptr<Stage> stage_;
   const Options cache_options_;
   const AgentSettings agent_settings_;
   std::unique_ptr<Daemon> daemon_;

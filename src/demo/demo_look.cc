@@ -224,8 +224,7 @@ void Demo::SendNeighbours(std::vector<std::string>* lines) {
   while (next_visit_ < visits_.size() && visits_[next_visit_].at <= now()) {
     const Visit& visit = visits_[next_visit_++];
     constexpr Bytes kPage = 4 * kKiB;
-    const auto wanted = visit.share * static_cast<double>(device_->total());
-    const Bytes bytes = static_cast<Bytes>(wanted) / kPage * kPage;
+    const Bytes bytes = stage_->BytesFor(visit.share);
     // In steps that the reserve has room for: a stranger lives off it.
     const Bytes step = std::max(kPage, report_.stats.device.reserve / 2 / kPage * kPage);
     if (Status sent = neighbours_.Send(bytes, step, visit.hold, now()); !sent) {
@@ -242,7 +241,8 @@ void Demo::LookAtStrangers() {
   if (strangers_.empty()) return;
   const Neighbour& neighbour = neighbours_.all()[strangers_.size() - 1];
   Stranger& stranger = strangers_.back();
-  const bool over = stranger.had && now() > neighbour.came + *stranger.had + kAfterwards;
+  const Duration came = neighbour.came + stage_->lead();
+  const bool over = stranger.had && now() > came + *stranger.had + kAfterwards;
   stranger.had = neighbour.waited;
   if (over) return;
   const Totals totals = FiguresNow().totals;

@@ -15,7 +15,7 @@ Snapshot Demo::TakeSnapshot() {
   Snapshot s;
   s.title = options_.title;
   s.caption = scene_ ? Caption(MomentNow()) : std::string();
-  s.card = folder_->name();
+  s.card = stage_->name();
   s.at = now();
   s.length = options_.length;
   s.mode = report_.mode;
@@ -36,8 +36,7 @@ Snapshot Demo::TakeSnapshot() {
   s.notes = {fmt::format("open http://127.0.0.1:{0}/, or type: spillway top --url "
                          "http://127.0.0.1:{0}",
                          daemon_->http_port()),
-             fmt::format("Ctrl-C ends. Join in: spillway squeeze 64MiB --card {} --for 5s",
-                         folder_->name())};
+             "Ctrl-C ends. Join in: " + SqueezeCommand()};
   return s;
 }
 

@@ -20,14 +20,19 @@ constexpr int kGraceMs = 200;
 
 }  // namespace
 
-Neighbours::Neighbours(std::string program, std::string card)
-    : program_(std::move(program)), card_(std::move(card)) {}
+Neighbours::Neighbours(std::string program, std::vector<std::string> where, Duration lead)
+    : program_(std::move(program)), where_(std::move(where)), lead_(lead) {}
 
 Status Neighbours::Send(Bytes bytes, Bytes step, Duration hold, Duration now) {
-  const auto hold_ms = std::chrono::duration_cast<std::chrono::milliseconds>(hold).count();
-  Result<Child> child = Child::Start({program_, "squeeze", fmt::format("{}", bytes), "--card",
-                                      card_, "--for", fmt::format("{}ms", hold_ms), "--step",
-                                      fmt::format("{}", step), "--patience", kPatience, "--when"});
+  const auto ms = [](Duration time) {
+    return fmt::format("{}ms", std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+  };
+  std::vector<std::string> words = {program_, "squeeze", fmt::to_string(bytes)};
+  words.insert(words.end(), where_.begin(), where_.end());
+  words.insert(words.end(), {"--for", ms(std::max(hold - lead_, hold / 2)), "--step",
+                             fmt::to_string(step), "--patience", kPatience, "--when"});
+  if (lead_ > Duration::zero()) words.insert(words.end(), {"--after", ms(lead_)});
+  Result<Child> child = Child::Start(words);
   if (!child) return child.error();
   Neighbour neighbour;
   neighbour.pid = child->pid();

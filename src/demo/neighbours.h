@@ -35,14 +35,15 @@ struct Neighbour {
 // Owned by one thread.
 class Neighbours {
  public:
-  // `program` is `spillway`, run as `program squeeze ...`.
-  Neighbours(std::string program, std::string card);
+  // `program` is `spillway`, run as `program squeeze ...`; `where` are words that
+  // say of what. They come so much before they take anything.
+  Neighbours(std::string program, std::vector<std::string> where, Duration lead = {});
   ~Neighbours() { EndAll(Duration::zero()); }
   Neighbours(const Neighbours&) = delete;
   Neighbours& operator=(const Neighbours&) = delete;
 
   // One who wants `bytes`, takes them `step` by `step` as they come free, and
-  // holds them for that long.
+  // is gone after about that long.
   Status Send(Bytes bytes, Bytes step, Duration hold, Duration now);
   // Hears what they say and sees who has gone; never waits. True: news.
   bool Look(Duration now);
@@ -57,7 +58,8 @@ class Neighbours {
   bool Reap(std::size_t i, Duration now);
 
   const std::string program_;
-  const std::string card_;
+  const std::vector<std::string> where_;
+  const Duration lead_;
   std::vector<Neighbour> all_;
   std::vector<Child> children_;  // Beside all_.
 };

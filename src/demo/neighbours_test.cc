@@ -57,13 +57,13 @@ TEST(Neighbours, GarbageIsOnlyQuoted) {
 constexpr const char* kStubborn = "/bin/sleep";
 
 TEST(Neighbours, AProgramThatIsNotThereIsAnError) {
-  Neighbours neighbours("/nowhere/spillway", "card");
+  Neighbours neighbours("/nowhere/spillway", {"--card", "card"});
   EXPECT_FALSE(neighbours.Send(1, 1, milliseconds(1), {}));
   EXPECT_TRUE(neighbours.all().empty());
 }
 
 TEST(Neighbours, OneThatFailsIsSeenToGo) {
-  Neighbours neighbours(kStubborn, "card");  // `sleep squeeze ...` is no use of sleep.
+  Neighbours neighbours(kStubborn, {"--card", "card"});  // `sleep squeeze ...` is no use of sleep.
   ASSERT_TRUE(neighbours.Send(1, 1, milliseconds(1), {}));
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (neighbours.present() > 0 && std::chrono::steady_clock::now() < give_up) {
@@ -79,7 +79,8 @@ TEST(Neighbours, OneThatFailsIsSeenToGo) {
 }
 
 TEST(Neighbours, NoneIsLeftBehind) {
-  Neighbours neighbours("/usr/bin/yes", "card");  // Talks without end, so that its pipe is full.
+  Neighbours neighbours("/usr/bin/yes",
+                        {"--card", "card"});  // Talks without end, so that its pipe is full.
   ASSERT_TRUE(neighbours.Send(1, 1, milliseconds(1), {}));
   const pid_t pid = neighbours.all().front().pid;
   neighbours.EndAll(milliseconds(9));

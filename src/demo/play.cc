@@ -122,6 +122,12 @@ void Write(int out, const std::vector<std::string>& lines) {
   for (const std::string& line : lines) (void)WriteAll(out, line + "\n");
 }
 
+std::string Where(const DemoOptions& options) {
+  const std::string bytes = FormatBytes(*options.card_bytes);
+  return options.device == "cpu" ? "a card of " + bytes
+                                 : fmt::format("{} of {}", bytes, options.device);
+}
+
 }  // namespace
 
 Result<int> Play(const DemoOptions& asked) {
@@ -137,9 +143,8 @@ Result<int> Play(const DemoOptions& asked) {
   auto demo = Demo::Open(*options);
   if (!demo) return demo.error();
   Write(options->out,
-        {fmt::format("{}: a dozen agents and their neighbours on a card of {}, for {}",
-                     options->title, FormatBytes(*options->card_bytes),
-                     FormatDuration(options->length))});
+        {fmt::format("{}: a dozen agents and their neighbours on {}, for {}", options->title,
+                     Where(*options), FormatDuration(options->length))});
   bool said_all = false;
   {
     Player player(*options, demo->get(), recorder.get());

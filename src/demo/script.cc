@@ -149,13 +149,13 @@ Duration ArrivalFor(Duration length, bool whole) {
 Bytes DemoBelowBytes(Bytes card_bytes) { return card_bytes / 4; }
 Bytes DemoDiskBytes(Bytes card_bytes) { return 3 * card_bytes; }
 
-Options DemoCacheOptions(const std::string& card, Bytes card_bytes, const std::string& disk) {
+Options DemoCacheOptions(const Stage& stage, const std::string& disk) {
   Options options;
-  options.card = card;
+  stage.Tell(&options);
   options.disk_dir = disk;
-  options.disk_capacity = DemoDiskBytes(card_bytes);
+  options.disk_capacity = DemoDiskBytes(stage.bytes());
   options.prefetch_steps = kPrefetchSteps;
-  options.host_capacity = DemoBelowBytes(card_bytes);
+  options.host_capacity = DemoBelowBytes(stage.bytes());
   options.idle_normal /= kHaste;
   options.idle_critical /= kHaste;
   options.ttl = kTtl;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "demo/stage.h"
 #include "spillway/options.h"
 #include "spillway/units.h"
 
@@ -48,7 +49,7 @@ Bytes DemoDiskBytes(Bytes card_bytes);
 
 // The mode table's times are made for days; a demo has seconds. Idle limits, dwell
 // and ttl are shorter here.
-Options DemoCacheOptions(const std::string& card, Bytes card_bytes, const std::string& disk);
+Options DemoCacheOptions(const Stage& stage, const std::string& disk);
 // Says so: "shorter: idle 4 s|1 s (usual 2 min|30 s), ...".
 std::string HasteNote(const Options& options);
 

@@ -8,6 +8,7 @@
 #include "demo/caption.h"
 #include "demo/level_log.h"
 #include "demo/summary.h"
+#include "device/testing/scratch_run_dir.h"
 
 namespace spillway::demo {
 namespace {
@@ -67,7 +68,10 @@ TEST(Script, ALongerOneTellsTheWholeStoryAndThenAgain) {
 }
 
 TEST(Script, TheShortenedTimesAreSaidAndFitALine) {
-  const std::string note = HasteNote(DemoCacheOptions("demo-1", kMiB, "/nowhere"));
+  const spillway::testing::ScratchRunDir run_dir;
+  const auto stage = Stage::OnCard("demo-1", kMiB);
+  ASSERT_TRUE(stage) << stage.error().message;
+  const std::string note = HasteNote(DemoCacheOptions(**stage, "/nowhere"));
   EXPECT_THAT(note, HasSubstr("idle 4 s"));
   EXPECT_THAT(note, HasSubstr("30 s"));
   EXPECT_LE(note.size(), 80U);

@@ -47,7 +47,13 @@ Status SocketContexts::Read(std::span<const std::string_view> keys, const Each& 
   if (Status ok = Connect(); !ok) return ok;
   const Status read = ReadAll(keys, each);
   if (!read) client_.reset();  // Replies that nobody took may be on their way.
+  if (read) Raise(keys);
   return read;
+}
+
+// Where that fails, they are where they were.
+void SocketContexts::Raise(std::span<const std::string_view> keys) {
+  if (raise_ && !keys.empty()) (void)Ask(Words("SPILL.PREFETCH", keys));
 }
 
 // All are asked for at once: what is not there comes up while others are sent.
@@ -86,7 +92,10 @@ Status SocketContexts::Set(const Block& block, std::string_view agent,
                                       tokens,      "AGENT",   agent};
   if (!block.parent.empty()) words.insert(words.end(), {"PARENT", block.parent});
   const Result<Reply> reply = Ask(words);
-  return reply ? Status() : reply.error();
+  if (!reply) return reply.error();
+  const std::string_view key = block.key;
+  Raise({&key, 1});
+  return {};
 }
 
 Status SocketContexts::Forget(std::span<const std::string_view> keys) {

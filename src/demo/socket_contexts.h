@@ -13,7 +13,10 @@ namespace spillway::demo {
 
 class SocketContexts final : public Contexts {
  public:
-  explicit SocketContexts(std::string socket) : socket_(std::move(socket)) {}
+  // `raise`: what a socket brings enters host memory; from there it is asked up to the
+  // GPU, which takes what it has room for.
+  explicit SocketContexts(std::string socket, bool raise = false)
+      : socket_(std::move(socket)), raise_(raise) {}
 
   Status Read(std::span<const std::string_view> keys, const Each& each) override;
   Result<std::size_t> Match(std::span<const std::string_view> keys) override;
@@ -26,7 +29,10 @@ class SocketContexts final : public Contexts {
   Status ReadAll(std::span<const std::string_view> keys, const Each& each);
   Result<Reply> Ask(std::span<const std::string_view> words);
 
+  void Raise(std::span<const std::string_view> keys);
+
   const std::string socket_;
+  const bool raise_;
   std::optional<Client> client_;
 };
 
