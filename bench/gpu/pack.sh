@@ -5,11 +5,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-tools/build.sh release spillway_bin gpu_benches
+tools/build.sh release spillway_bin spillwayd_bin gpu_benches
 pack=build/gpu-pack
 rm -rf "$pack"
 mkdir -p "$pack/lib"
-cp build/release/bin/spillway build/release/bench/gpu/* "$pack/"
+cp build/release/bin/spillway build/release/bin/spillwayd build/release/bench/gpu/* "$pack/"
 for program in "$pack"/*; do
   [[ -f $program ]] || continue
   ldd "$program" | awk '$3 ~ /lib(fmt|spdlog|tomlplusplus|xxhash|uring)/ { print $3 }'
