@@ -36,6 +36,10 @@ constexpr Duration kRoomWait = std::chrono::seconds(10);
 constexpr Duration kFetchWait = std::chrono::seconds(10);
 constexpr auto kRoomLook = std::chrono::milliseconds(1);
 
+bool IsForWantOfRoom(const Error& error) {
+  return error.code == Code::kBusy || error.code == Code::kNoMemory;
+}
+
 // Which word of a command is a value that can be received apart; 0: none.
 std::size_t ValueWord(std::string_view command) {
   for (const auto& [name, word] :
@@ -424,16 +428,21 @@ void Connection::SubmitPending() {
 
 void Connection::OnPending() {
   Pending& pending = *session_.pending;
+  const bool in_time = state_->direct().Now() - session_.waits_since <= kRoomWait;
+  bool again = false;
   for (std::size_t i = 0; i < pending.all.size(); ++i) {
     Operation& operation = pending.operations[i];
     if (operation.kind == Operation::Kind::kGet) {
-      if (!operation.status) session_.unreachable.push_back(pending.all[i]->key);
+      // Memory to read it into comes free as replies are read.
+      const bool soon = !operation.status && in_time && IsForWantOfRoom(operation.status.error());
+      again = again || soon;
+      if (!operation.status && !soon) session_.unreachable.push_back(pending.all[i]->key);
       if (operation.lease) session_.held.push_back(std::move(operation.lease));
     }
     pending.all[i]->operation = std::move(operation);
   }
   pending.done = true;
-  Resume();
+  again ? RetrySoon() : Resume();
 }
 
 void Connection::RetrySoon() {

@@ -457,6 +457,37 @@ TEST_F(DaemonTest, AGraphBringsUpWhatItsNextStepsNeed) {
   EXPECT_TRUE(Until({"SPILL.MODE"}, "workflow_aware"));
 }
 
+// Memory to read them into is lent to somebody who has not read his replies yet.
+TEST_F(DaemonTest, AGetWaitsForMemoryToReadItsValueInto) {
+  constexpr int kKeys = 20;
+  constexpr std::size_t kBytes = 6 << 20;
+  constexpr std::string_view kPassing = "\"passing_bytes\":";
+  Start("capacity = \"8MiB\"\ndisk_dir = \"" + dir_ +
+        "/disk\"\ndisk_capacity = \"512MiB\"\nwrite_behind_after = \"0ms\"\n");
+  Client client(socket());
+  for (int i = 0; i < kKeys; ++i) {
+    ASSERT_EQ(Do(client, {"SET", "k" + std::to_string(i), Value(i, kBytes)}), "+OK\r\n");
+  }
+  Client slow(socket());
+  for (int i = 0; i < kKeys; ++i) slow.Send(Request({"GET", "k" + std::to_string(i)}));
+  bool full = false;
+  for (int i = 0; i < 500 && !full; ++i) {
+    const std::string stats = Do(client, {"SPILL.STATS", "JSON"});
+    const std::size_t at = stats.find(kPassing);
+    ASSERT_NE(at, stats.npos);
+    full = std::atol(stats.c_str() + at + kPassing.size()) > (64 << 20) - long{kBytes};
+    std::this_thread::sleep_for(10ms);  // real world: another process reads its disk
+  }
+  ASSERT_TRUE(full);
+  client.Send(Request({"GET", "k3"}));
+  std::this_thread::sleep_for(100ms);  // real world: time enough for an error
+  for (int i = 0; i < kKeys; ++i) {
+    ASSERT_EQ(slow.Reply(), "$" + std::to_string(kBytes) + "\r\n" + Value(i, kBytes) + "\r\n") << i;
+  }
+  EXPECT_EQ(client.Reply().substr(0, 40),
+            ("$" + std::to_string(kBytes) + "\r\n" + Value(3, kBytes)).substr(0, 40));
+}
+
 TEST_F(DaemonTest, SighupReadsTheFileAgainAndABadOneChangesNothing) {
   Start("[server]\nidle_max = \"100s\"\n");
   Write("d.toml", "[server]\nidle_max = \"200s\"\n");
