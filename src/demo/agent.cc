@@ -54,7 +54,7 @@ Agent::Agent(std::string name, Conversation shape, AgentSettings settings,
 void Agent::TakeTurn(const std::stop_token& stop) {
   Show(AgentState::kReading);
   const Result<std::size_t> found = ReadChain();
-  if (!found) return GiveUp(stop);
+  if (!found) return GiveUp(found.error(), stop);
 
   const Tokens asked = context_.tokens();
   Tokens missing = 0;
@@ -63,7 +63,7 @@ void Agent::TakeTurn(const std::stop_token& stop) {
   if (missing > 0) {
     Show(AgentState::kRecomputing);
     if (!PauseFor(stop, missing * settings_.prefill_per_token)) return;
-    if (!Write()) return GiveUp(stop);
+    if (const Status computed = Write(); !computed) return GiveUp(computed.error(), stop);
   }
   Show(AgentState::kThinking);
   if (!PauseFor(stop, settings_.think)) return;
@@ -73,7 +73,7 @@ void Agent::TakeTurn(const std::stop_token& stop) {
   context_.AppendTurn();
   // What a new conversation begins with is the next turn's to compute.
   const Status written = context_.conversation() == conversation ? Write() : Forget();
-  if (!written) return GiveUp(stop);
+  if (!written) return GiveUp(written.error(), stop);
   {
     const std::lock_guard lock(mutex_);
     ++counts_.turns;
@@ -175,10 +175,11 @@ Status Agent::Forget() {
   return contexts_->Forget(keys);
 }
 
-void Agent::GiveUp(const std::stop_token& stop) {
+void Agent::GiveUp(const Error& why, const std::stop_token& stop) {
   {
     const std::lock_guard lock(mutex_);
     ++counts_.failures;
+    view_.trouble = why.message;
   }
   (void)PauseFor(stop, settings_.think);
   Show(AgentState::kIdle);

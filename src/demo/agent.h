@@ -45,7 +45,7 @@ struct AgentCounts {
   std::uint64_t resumes = 0;  // Turns that found all of their context.
   Tokens resumed_tokens = 0;
   Duration resume_time{};      // Measured: from asking to having checked the last byte.
-  std::uint64_t failures = 0;  // Turns given up, since nobody answered.
+  std::uint64_t failures = 0;  // Turns given up: nobody answered, or with an error.
 
   AgentCounts& operator+=(const AgentCounts& other);
 };
@@ -64,6 +64,7 @@ struct AgentView {
   Duration resume{};          // How long reading all of it took then; zero: not all was there.
   Tokens resumed = 0;         // Tokens of it.
   std::uint64_t resumes = 0;  // So often up to now.
+  std::string trouble;        // Why it last gave up a turn; empty: it never did.
 };
 
 class Agent {
@@ -94,7 +95,7 @@ class Agent {
   Status SetBlock(const Block& block);
   Status Forget();
   // The turn ends here, after a while: nobody answers.
-  void GiveUp(const std::stop_token& stop);
+  void GiveUp(const Error& why, const std::stop_token& stop);
   void Show(AgentState state);
 
   const std::string name_;

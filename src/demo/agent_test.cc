@@ -163,6 +163,7 @@ TEST_F(AgentTest, GivesUpATurnThatNobodyAnswers) {
   agent.TakeTurn({});
   EXPECT_EQ(agent.counts().turns, 0U);
   EXPECT_EQ(agent.counts().failures, 1U);
+  EXPECT_FALSE(agent.view().trouble.empty());
   EXPECT_EQ(agent.view().state, AgentState::kIdle);
 }
 

@@ -177,6 +177,9 @@ Result<Outcome> Demo::MakeOutcome() {
   outcome.kills = kills_;
   outcome.prefill_per_token = agent_settings_.prefill_per_token;
   outcome.failures = workflow_->counts().failures;
+  for (const AgentView& view : workflow_->views()) {
+    if (!view.trouble.empty()) outcome.why_failed = view.trouble;
+  }
   outcome.untold = workflow_->untold();
   std::vector<FigureTold> figures = FiguresTold(FactsNow());
   AddReplayTo(&outcome, &figures);

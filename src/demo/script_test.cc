@@ -130,6 +130,7 @@ TEST(Summary, SaysWhatTheMetricsSay) {
 TEST(Summary, TroubleIsTold) {
   Outcome o;
   o.failures = 4;
+  o.why_failed = "ERR no\nroom";
   o.untold = 5;
   o.replay_trouble = "no such program";
   const std::vector<std::string> lines = Summary(o);

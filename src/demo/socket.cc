@@ -127,20 +127,25 @@ Result<std::string> Socket::ReadLine() {
 }
 
 Result<std::string> Socket::ReadBytes(std::size_t bytes) {
-  constexpr std::size_t kAtOnce = 4 * kMiB;
   std::string out = buffer_.substr(given_, bytes);
   given_ += out.size();
-  while (out.size() < bytes) {
-    const std::size_t before = out.size();
-    out.resize(before + std::min(bytes - before, kAtOnce));
-    const ssize_t got = ::recv(fd_, out.data() + before, out.size() - before, 0);
-    out.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got > 0 || (got < 0 && errno == EINTR)) continue;
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      return Error{Code::kDeadline, "no answer in time"};
+  std::size_t have = out.size();
+  Status read;
+  // Into memory that nobody has written to before: what is said to come is not all here yet.
+  out.resize_and_overwrite(bytes, [&](char* at, std::size_t) {
+    while (have < bytes && read) {
+      const ssize_t got = ::recv(fd_, at + have, bytes - have, 0);
+      if (got > 0) {
+        have += static_cast<std::size_t>(got);
+      } else if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        read = Error{Code::kDeadline, "no answer in time"};
+      } else if (got == 0 || errno != EINTR) {
+        read = Failed("receive", "the other side closed the connection");
+      }
     }
-    return Failed("receive", "the other side closed the connection");
-  }
+    return have;
+  });
+  if (!read) return read.error();
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/parse.h"
+#include "base/printable.h"
 #include "view/words.h"
 
 namespace spillway::demo {
@@ -84,8 +85,10 @@ void AddReplay(const Outcome& o, std::vector<std::string>* lines) {
 
 void AddTrouble(const Outcome& o, std::vector<std::string>* lines) {
   if (o.failures > 0) {
-    lines->push_back(Row("trouble", fmt::format("{} turns were given up: the daemon did not answer",
-                                                Grouped(o.failures))));
+    lines->push_back(
+        Row("trouble", fmt::format("{} turns were given up: {}", Grouped(o.failures),
+                                   o.why_failed.empty() ? "the daemon did not answer"
+                                                        : Printable(o.why_failed, 120))));
   }
   if (o.untold > 0) {
     lines->push_back(Row(

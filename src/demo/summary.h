@@ -21,7 +21,8 @@ struct Outcome {
   Duration prefill_per_token{};  // Declared.
   Tokens replay_tokens = 0;      // Room that the replayed caches had; 0: nothing was replayed.
   std::string replay_trouble;    // Why it was not.
-  std::uint64_t failures = 0;    // Turns given up, since nobody answered.
+  std::uint64_t failures = 0;    // Turns given up: nobody answered, or with an error.
+  std::string why_failed;        // The last of them, where an agent can tell.
   std::uint64_t untold = 0;      // Words to the step graph that were not taken.
 
   std::uint64_t wrong_bytes() const {
