@@ -221,8 +221,10 @@ class Spillway(Nothing):
         self.cache = spillway.Cache(device=DEVICE, host_capacity=host_bytes, token_budget=None,
                                     write_behind_after="50ms", write_behind_rate=None, **MORE)
         self.rescue = spillway.torch.install_rescue(self.cache)
+        self.watched = False
 
     def watch(self, seconds):
+        self.watched = True
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             device = self.cache.stats()["device"]
@@ -233,8 +235,16 @@ class Spillway(Nothing):
             time.sleep(0.1)
 
     def first_token(self, agent, ids):
+        began = time.perf_counter()
         past, known = st.load_prefix(ids[None, :-1], self.model, self.cache, chunk=CHUNK)
-        return past, known, forward(self.model, ids[None, known:], past)
+        loaded = time.perf_counter() - began
+        logits = forward(self.model, ids[None, known:], past)
+        if self.watched:
+            logits.argmax().item()
+            print(f"  {time.monotonic():.2f} turn of {agent.number}: {known} of {len(ids)} tokens in"
+                  f" {loaded * 1e3:.0f} ms, all after {(time.perf_counter() - began) * 1e3:.0f} ms",
+                  file=sys.stderr, flush=True)
+        return past, known, logits
 
     def keep(self, agent, ids, past):
         st.save_prefix(past, self.model, ids[None], self.cache, chunk=CHUNK,

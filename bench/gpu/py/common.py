@@ -84,6 +84,19 @@ def forward(model, ids, past):
         return model(ids, past_key_values=past, use_cache=True, logits_to_keep=1).logits
 
 
+def wait_registered(most):
+    """Until the host tier has been made known to the driver, as it is in the background: this
+    process grows no more. Seconds."""
+    start, size, since = time.monotonic(), 0, time.monotonic()
+    while time.monotonic() - start < most and time.monotonic() - since < 1.0:
+        with open("/proc/self/statm") as file:
+            now = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        if now > size + (64 << 20):
+            size, since = now, time.monotonic()
+        time.sleep(0.05)
+    return time.monotonic() - start
+
+
 def wait_backed(cache, most, part=0.98):
     """Until that part of what is on the card has a copy below, or `most` seconds have passed."""
     end = time.monotonic() + most
