@@ -136,13 +136,16 @@ async function soak(page, daemon) {
   })();
   await wait(15_000);
   const heaps = [];
+  const daemons = [];
   for (let minute = 0; minute <= SOAK_MIN * 2; minute++) {
     heaps.push(await heapOf(page));
+    daemons.push(await daemon.rss());
     if (minute < SOAK_MIN * 2) await wait(30_000);
   }
   stop = true;
   await load;
   say(`heap after a collection, every 30 s for ${SOAK_MIN} min`, heaps.map((h) => (h.usedSize / MIB).toFixed(2)).join(" "));
+  say("daemon's memory, likewise", daemons.map((bytes) => (bytes / MIB).toFixed(1)).join(" "));
   say("nodes of the page, likewise", heaps.map((h) => h.nodes).join(" "));
 }
 
