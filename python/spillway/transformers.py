@@ -373,13 +373,46 @@ def longest_prefix(ids: Any, model: Any, cache: Cache | None = None, *, chunk: i
     return _find(_cache_or_default(cache), layout, kv.Names(_space(model), layout, tokens))[0]
 
 
-def load_prefix(ids: Any, model: Any, cache: Cache | None = None, *, chunk: int = CHUNK) -> Loaded:
-    """The longest known prefix of these tokens, restored; 0 tokens and an empty cache if none."""
+# What attention costs beside the matrices of a layer, operation for operation: over a prompt from
+# its beginning, and behind something restored, where torch's scaled_dot_product_attention needs a
+# mask and its fast kernels take none. Measured on an H200 (docs/gpu-results.md).
+_FROM_THE_BEGINNING, _BEHIND_A_PREFIX = 0.4, 4.0
+_costs: weakref.WeakKeyDictionary[Any, tuple[float, float]] = weakref.WeakKeyDictionary()
+
+
+def _is_faster(known: int, total: int, a_token: float, a_pair: float) -> bool:
+    """Whether what is left behind ``known`` tokens takes less than all of them."""
+    left = total - known
+    return left * a_token + left * total * a_pair * _BEHIND_A_PREFIX < \
+        total * a_token + total * total * a_pair * _FROM_THE_BEGINNING
+
+
+def _model_costs(model: Any) -> tuple[float, float]:
+    """Operations for a token by itself, and for each it looks back at."""
+    known = _costs.get(model)
+    if known is None:
+        config = model.config.get_text_config(decoder=True)
+        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        known = _costs[model] = (
+            2.0 * model.num_parameters(exclude_embeddings=True),
+            4.0 * config.num_attention_heads * dim * config.num_hidden_layers)
+    return known
+
+
+def load_prefix(ids: Any, model: Any, cache: Cache | None = None, *, chunk: int = CHUNK,
+                when_faster: bool = False) -> Loaded:
+    """The longest known prefix of these tokens, restored; 0 tokens and an empty cache if none.
+
+    With ``when_faster`` also where it is so short that the model would take longer behind it than
+    from the beginning: torch's attention is several times slower there (it needs a mask).
+    """
     store = _cache_or_default(cache)
     tokens = _ids(ids)
     layout = _model_layout(model, tokens.shape[0], chunk)
     names = kv.Names(_space(model), layout, tokens)
     length, chunks, tail = _find(store, layout, names)
+    if when_faster and not _is_faster(length, tokens.shape[1] + 1, *_model_costs(model)):
+        length = 0
     if length:
         made = _read(store, model, layout, [names.chunk_key(at) for at in range(chunks)], tail,
                      length)
@@ -394,8 +427,10 @@ def load_prefix(ids: Any, model: Any, cache: Cache | None = None, *, chunk: int 
 class Attached:
     """What attach() did to a model's generate; ``detach()`` undoes it."""
 
-    def __init__(self, model: Any, cache: Cache, chunk: int, agent: str | None):
+    def __init__(self, model: Any, cache: Cache, chunk: int, agent: str | None,
+                 when_faster: bool):
         self.cache, self.chunk, self.agent = cache, chunk, agent
+        self.when_faster = when_faster
         self.restored_tokens = self.saved = self.passed_by = 0
         self.last_restored = 0
         self.last_reason = ""
@@ -449,7 +484,8 @@ class Attached:
         if not self.last_reason:
             try:
                 # One token at least must be run for there to be logits.
-                past, known = load_prefix(ids[:, :-1], model, self.cache, chunk=self.chunk)
+                past, known = load_prefix(ids[:, :-1], model, self.cache, chunk=self.chunk,
+                                          when_faster=self.when_faster)
             except CannotRestore as why:
                 self.last_reason = str(why)
         if self.last_reason:
@@ -467,12 +503,18 @@ class Attached:
         return result
 
 
-def attach(model: Any, cache: Cache, *, chunk: int = CHUNK, agent: str | None = None) -> Attached:
+def attach(model: Any, cache: Cache, *, chunk: int = CHUNK, agent: str | None = None,
+           when_faster: bool | None = None) -> Attached:
     """From here on ``model.generate`` restores the longest known prefix and saves afterwards.
 
     Calls it can't serve exactly (beams, padding, an own cache ...) are passed on as they are;
-    ``Attached.last_reason`` says why.
+    ``Attached.last_reason`` says why. ``when_faster``: a prefix is left alone where running the
+    rest behind it would take longer than running all of it (see ``load_prefix``); by itself so on
+    CUDA with torch's scaled_dot_product_attention.
     """
     _model_layout(model, 1, chunk)  # Refused here, if its layers can't be restored.
     _default["cache"] = cache
-    return Attached(model, cache, chunk, agent)
+    if when_faster is None:
+        when_faster = model.device.type == "cuda" and \
+            getattr(model.config, "_attn_implementation", None) == "sdpa"
+    return Attached(model, cache, chunk, agent, when_faster)

@@ -145,6 +145,33 @@ def test_a_prefix_of_what_was_saved_is_found(cache):
     assert cut.tokens == 48 and cut.cache.get_seq_length() == 48
 
 
+def test_a_prefix_is_left_alone_where_the_rest_behind_it_takes_longer_than_all(cache, monkeypatch):
+    # A model of 8 billion parameters, 32 heads of 128 and 32 layers, as measured.
+    a_token, a_pair = 2 * 7.5e9, 4.0 * 32 * 128 * 32
+    assert not st._is_faster(2048, 25811, a_token, a_pair)  # 3.2 s, and 1 s without it.
+    assert not st._is_faster(2048, 12493, a_token, a_pair)  # 0.83 s, and 0.4 s.
+    assert st._is_faster(9984, 12057, a_token, a_pair)  # 0.2 s, and 0.4 s.
+    assert st._is_faster(25411, 25811, a_token, a_pair)
+    assert not st._is_faster(0, 25811, a_token, a_pair)
+    model = llama().eval()
+    ids = torch.randint(0, 128, (1, 60))
+    past = transformers.DynamicCache(config=model.config)
+    model(ids[:, :48], past_key_values=past, use_cache=True)
+    st.save_prefix(past, model, ids[:, :48], cache, chunk=CHUNK)
+    monkeypatch.setattr(st, "_model_costs", lambda model: (1.0, 1000.0))
+    other = ids.clone()
+    other[0, 20] += 1
+    other %= 128
+    assert st.load_prefix(other, model, cache, chunk=CHUNK).tokens == 16
+    assert st.load_prefix(other, model, cache, chunk=CHUNK, when_faster=True).tokens == 0
+    assert st.load_prefix(ids[:, :50], model, cache, chunk=CHUNK, when_faster=True).tokens == 48
+    monkeypatch.undo()
+    assert st._model_costs(model)[0] > 0
+    assert st.load_prefix(ids[:, :50], model, cache, chunk=CHUNK, when_faster=True).tokens == 48
+    assert not st.attach(model, cache, chunk=CHUNK).when_faster  # Only where it was measured.
+    model.spillway.detach()
+
+
 def test_a_window_is_only_restored_where_it_was_saved(cache):
     model = gemma().eval()
     ids = torch.randint(0, 128, (1, 60))

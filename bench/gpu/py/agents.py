@@ -236,7 +236,8 @@ class Spillway(Nothing):
 
     def first_token(self, agent, ids):
         began = time.perf_counter()
-        past, known = st.load_prefix(ids[None, :-1], self.model, self.cache, chunk=CHUNK)
+        past, known = st.load_prefix(ids[None, :-1], self.model, self.cache, chunk=CHUNK,
+                                     when_faster=True)
         loaded = time.perf_counter() - began
         logits = forward(self.model, ids[None, known:], past)
         if self.watched:
