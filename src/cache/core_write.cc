@@ -253,11 +253,15 @@ Status Core::Settle(Duration within) {
     said_unsettled_.store(false, std::memory_order_relaxed);
     return {};
   }
+  const std::uint64_t unsettled = disk->stats().unsettled;
+  // None is owed: the last of them are being written, and that takes too long.
+  const std::string of_what =
+      unsettled == 0 ? "the last values" : fmt::format("{} values", unsettled);
   Error error{
       Code::kUnavailable,
-      fmt::format("disk: it could not be told yet of {} values that were set anew or erased: after "
-                  "a kill an older one may be found ({})",
-                  disk->stats().unsettled, disk->unsettled_why())};
+      fmt::format("disk: it could not be told yet of {} that were set anew or erased: after a kill "
+                  "an older one may be found ({})",
+                  of_what, disk->unsettled_why())};
   if (!said_unsettled_.exchange(true)) LogWarning("{}", error.message);
   return error;
 }
