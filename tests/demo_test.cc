@@ -127,6 +127,15 @@ class Program {
 
 class DemoTest : public ::testing::Test {
  protected:
+  DemoTest() {
+    // On a virtual card, also where there is a GPU.
+    ::setenv("SPILLWAY_CUDA_LIBRARY", "", 1);
+    ::setenv("SPILLWAY_HIP_LIBRARY", "", 1);
+  }
+  ~DemoTest() override {
+    ::unsetenv("SPILLWAY_CUDA_LIBRARY");
+    ::unsetenv("SPILLWAY_HIP_LIBRARY");
+  }
   std::string Path(const std::string& name) const { return run_dir_.path() + "/" + name; }
   // Its card and its folder.
   bool NothingIsLeftOf(pid_t pid) const {
@@ -285,9 +294,7 @@ class GpuDemoTest : public DemoTest {
     ::setenv("SPILLWAY_STATE_DIR", Path("state").c_str(), 1);
   }
   ~GpuDemoTest() override {
-    for (const char* name : {"SPILLWAY_CUDA_LIBRARY", "SPILLWAY_FAKE_GPU", "SPILLWAY_STATE_DIR"}) {
-      ::unsetenv(name);
-    }
+    for (const char* name : {"SPILLWAY_FAKE_GPU", "SPILLWAY_STATE_DIR"}) ::unsetenv(name);
   }
   static constexpr Bytes kTotal = 2 * kGiB;
 };
