@@ -11,9 +11,8 @@ without a neighbour and with one in another process that takes half of the card,
 
 Pauses are drawn by the quantiles of 49,334 requests of the WEKA trace (after a tool call p10/50/90/99
 3.9/8.5/70/611 s, after a human 5.7/210/2,981/39,529 s, 5 % of turns), at most 60 s, and divided by
---compress. At 2 more turns come (about 3.8 a second) than a way that has to prefill can serve, and
-its TTFT says how long one has looked; at 1, WEKA's own pace but for the longest pauses, a way that
-keeps most of its contexts keeps up. Contexts: 2,048 shared tokens, then 8 to 24 thousand of an agent's own, some 400 more a
+--compress. All agents come within the first two seconds, so that a short phase measures how long
+that burst takes, and a way that has to prefill never gets through it: its TTFT grows with --phase. Contexts: 2,048 shared tokens, then 8 to 24 thousand of an agent's own, some 400 more a
 turn, about 77 GiB in all; --host-gib of host memory for each way that uses any. Each turn decodes 4
 tokens. Bounded: 9 minutes.
 """
@@ -403,7 +402,7 @@ def main():
     parser.add_argument("--host-gib", type=float, default=40)
     parser.add_argument("--neighbour", type=float, default=0.5)
     parser.add_argument("--phase", type=float, default=30)
-    parser.add_argument("--compress", type=float, default=1)
+    parser.add_argument("--compress", type=float, default=2)
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--only", default="", help="one way: spillway, pinned, offloaded, nothing")
     parser.add_argument("--skip-quiet", action="store_true", help="only with the neighbour")
