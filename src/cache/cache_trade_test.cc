@@ -1,7 +1,11 @@
 // A host tier smaller than what lies above it: whose copies it keeps.
 #include <algorithm>
+#include <random>
+
+#include <fmt/format.h>
 
 #include "cache/testing/tiers_fixture.h"
+#include "cache/testing/virtual_machine.h"
 
 namespace spillway {
 namespace {
@@ -78,6 +82,56 @@ TEST_F(TradeTest, WithoutUseNothingIsTradedForEver) {
   const Bytes after = cache_->stats().moves.bytes_down;
   EXPECT_LE(after - before, 4 * kMiB) << "each entry at most once more";
   EXPECT_EQ(cache_->size(), 8U);
+}
+
+// Agents in no particular order, each with a chain on the card that grows a little with
+// every turn; the host has room for half of what they hold. How many bytes go down, as
+// copies made to be safe, for one that is used.
+double CopiedForOneUsed(const std::string& policy) {
+  constexpr int kAgents = 16;
+  constexpr int kChain = 20;
+  constexpr Bytes kChunk = 32 * kMiB;
+  testing::VirtualMachine::Settings settings;
+  settings.policy = policy;
+  settings.graph = false;
+  settings.device = 2 * kAgents * kChain * kChunk;
+  settings.host = kAgents * kChain * kChunk / 2;
+  settings.write_behind_after = std::chrono::milliseconds(50);
+  testing::VirtualMachine machine(settings);
+  std::mt19937_64 random(1);
+  std::vector<int> lengths(kAgents, 0);
+  const auto key = [](int agent, int at) { return fmt::format("{}/{}", agent, at); };
+  const auto grow = [&](int agent) {
+    const int at = lengths[static_cast<std::size_t>(agent)]++;
+    machine.Set(key(agent, at), kChunk, at > 0 ? key(agent, at - 1) : "", Place::kDevice);
+  };
+  for (int agent = 0; agent < kAgents; ++agent) {
+    for (int at = 0; at < kChain; ++at) grow(agent);
+    machine.Tend(std::chrono::milliseconds(200));
+  }
+  Bytes used = 0;
+  Bytes before = 0;
+  for (int turn = 0; turn < 400; ++turn) {
+    if (turn == 200) {  // By then it has learnt, if it does.
+      used = 0;
+      before = machine.stats().moves.bytes_down;
+    }
+    const int agent = static_cast<int>(random() % kAgents);
+    for (int at = 0; at < lengths[static_cast<std::size_t>(agent)]; ++at) {
+      EXPECT_TRUE(machine.Get(key(agent, at)));
+      used += kChunk;
+    }
+    if (turn % 20 == 0) grow(agent);
+    machine.Tend(std::chrono::milliseconds(300));
+  }
+  return static_cast<double>(machine.stats().moves.bytes_down - before) / static_cast<double>(used);
+}
+
+TEST(Trade, CopiesAreNotTradedBackAndForth) {
+  const double by_last_use = CopiedForOneUsed("lru");
+  EXPECT_GT(by_last_use, 0.1);  // Some are: what is used is not what is idle.
+  EXPECT_LT(by_last_use, 0.6);
+  EXPECT_LT(CopiedForOneUsed("score"), 1.2 * by_last_use);
 }
 
 }  // namespace

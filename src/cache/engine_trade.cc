@@ -39,7 +39,13 @@ bool Engine::StaysLonger(const TierState& from, std::uint32_t other, std::uint32
   const bool parent = store_->slots().record(other).children[IndexOf(from.id)] > 0 &&
                       store_->slots().record(slot).children[IndexOf(from.id)] == 0;
   if (urgent && parent) return true;  // It can't leave now, and may go down later.
+  const Duration margin = settings_.options.write_behind_after.value_or(Duration::zero());
+  const Duration own_idle = now - own.last_use;
+  const Duration their_idle = now - theirs.last_use;
+  const bool for_long = their_idle < own_idle / 2 && own_idle - their_idle > margin;
   if (outlooks_.in_force || RanksByScore()) {
+    // A score changes by itself as time passes, and would take back what it traded.
+    if (!urgent && !outlooks_.in_force && !for_long && !parent) return false;
     const Level at = level(from.id);
     const EntryId own_id = store_->IdOf(slot);
     const EntryId other_id = store_->IdOf(other);
@@ -47,11 +53,8 @@ bool Engine::StaysLonger(const TierState& from, std::uint32_t other, std::uint32
     return parent && !from.firm->Before(at, other_id, theirs, own_id, own);
   }
   if (urgent && theirs.last_use >= own.last_use) return true;
-  const Duration margin = settings_.options.write_behind_after.value_or(Duration::zero());
-  const Duration own_idle = now - own.last_use;
-  const Duration their_idle = now - theirs.last_use;
   if (parent && their_idle <= 2 * own_idle + margin) return true;
-  return their_idle < own_idle / 2 && own_idle - their_idle > margin;
+  return for_long;
 }
 
 // Whether the host's copy of `other` may make way for one of `slot`, once

@@ -27,12 +27,16 @@ class VirtualGpu final : public Tier {
   explicit VirtualGpu(Bytes capacity) : memory_(capacity) {}
   std::string_view name() const override { return memory_.name(); }
   Bytes capacity() const override { return memory_.capacity(); }
-  Result<std::byte*> Allocate(Bytes bytes) override { return memory_.Allocate(bytes); }
+  Result<std::byte*> Allocate(Bytes bytes) override {
+    Result<std::byte*> block = memory_.Allocate(bytes);
+    if (block) *block += kApart;
+    return block;
+  }
   void Free(std::byte* block, Bytes bytes, bool backed) override {
-    memory_.Free(block, bytes, backed);
+    memory_.Free(block - kApart, bytes, backed);
   }
   void SetBacked(std::byte* block, Bytes bytes, bool backed) override {
-    memory_.SetBacked(block, bytes, backed);
+    memory_.SetBacked(block - kApart, bytes, backed);
   }
   Bytes allocated() const override { return memory_.allocated(); }
   Bytes held() const override { return memory_.held(); }
@@ -42,6 +46,8 @@ class VirtualGpu final : public Tier {
   bool host_readable() const override { return false; }
 
  private:
+  // Addresses of its own, which are nobody else's.
+  static constexpr std::ptrdiff_t kApart = std::ptrdiff_t{1} << 46;
   VirtualTier memory_;
 };
 
@@ -115,6 +121,8 @@ class VirtualMachine {
     std::string policy = "lru";
     bool prefetch = true;
     bool graph = true;
+    // What is idle for so long is copied down, as fast as it goes: see Tend.
+    Duration write_behind_after = std::chrono::milliseconds(500);
   };
   explicit VirtualMachine(const Settings& settings)
       : clock_(std::make_shared<ManualClock>()), graph_(std::make_shared<StepGraph>()) {
@@ -124,6 +132,8 @@ class VirtualMachine {
     options.ttl.reset();
     options.token_budget.reset();
     options.prefetch_steps = settings.prefetch ? 1 : 0;
+    options.write_behind_after = settings.write_behind_after;
+    options.write_behind_rate.reset();
     Core::Parts parts;
     parts.tiers.device = std::make_unique<VirtualGpu>(settings.device);
     parts.tiers.host = std::make_unique<VirtualTier>(settings.host, "host");
@@ -143,12 +153,13 @@ class VirtualMachine {
   VirtualMachine(const VirtualMachine&) = delete;
   VirtualMachine& operator=(const VirtualMachine&) = delete;
 
-  // A value of so many bytes, on the host.
-  void Set(std::string_view key, Bytes bytes, std::string_view parent = {}) {
+  // A value of so many bytes, on the host or on the device.
+  void Set(std::string_view key, Bytes bytes, std::string_view parent = {},
+           Place place = Place::kHost) {
     static constexpr char kNothing = 0;
     SetOptions options;
     options.parent = parent;
-    NewEntry entry{key, core_->engine().store().index().HashOf(key), bytes, options, Place::kHost};
+    NewEntry entry{key, core_->engine().store().index().HashOf(key), bytes, options, place};
     RunOn(core_->strand(), [&] {
       const auto slot = core_->engine().Admit(entry, now());
       if (!slot) throw std::runtime_error(slot.error().message);
@@ -189,6 +200,15 @@ class VirtualMachine {
     const TimePoint until = now() + time;
     while (mover_->next() && *mover_->next() <= until) Arrive();
     clock_->Set(until);
+  }
+
+  // The same, with the work of quiet times every ten milliseconds.
+  void Tend(Duration time) {
+    constexpr Duration kEvery = std::chrono::milliseconds(10);
+    for (const TimePoint until = now() + time; now() < until;) {
+      RunOn(core_->strand(), [&] { core_->engine().Tend(now()); });
+      Work(kEvery);
+    }
   }
 
   TimePoint now() const { return clock_->Now(); }
