@@ -33,9 +33,11 @@ std::string SqueezedText(const Moment& m) {
   const Review& r = all.last;
   const bool kept = r.in_memory > 0 && r.in_lru == 0;
   return fmt::format(
-      "{} reviews: {} of {} blocks in memory before the step, LRU would have kept {}; the last: {} "
+      "{} review{}: {} of {} blocks in memory before the step, LRU would have kept {}; the last: "
+      "{} "
       "{} of {}, {}",
-      all.reviews, all.in_memory, all.blocks, all.in_lru, r.agent, r.in_memory, r.blocks,
+      all.reviews, all.reviews == 1 ? "" : "s", all.in_memory, all.blocks, all.in_lru, r.agent,
+      r.in_memory, r.blocks,
       kept ? std::string("LRU would have evicted it") : fmt::format("LRU {}", r.in_lru));
 }
 
