@@ -216,6 +216,7 @@ void World::Restart() {
   std::weak_ptr<Core> last = core_;
   core_.reset();
   memory_ = {};
+  disk_ = nullptr;
   const bool read = std::any_of(holdings_.begin(), holdings_.end(),
                                 [&](const Holding& holding) { return holding.life == life_; });
   for (const Holding& holding : holdings_) CheckLease(holding.lease, holding.set, "after close");
@@ -264,6 +265,7 @@ void World::Crash() {
                             pending_.size(), moves_.size()));
   }
   memory_ = {};
+  disk_ = nullptr;
   files_->Heal();
   ledger_.EndAll(verdict_.event);
   loading_ = false;
@@ -290,6 +292,7 @@ void World::CloseDown() {
   std::weak_ptr<Core> last = core_;
   core_.reset();
   memory_ = {};
+  disk_ = nullptr;
   for (const Holding& holding : holdings_) CheckLease(holding.lease, holding.set, "after close");
   if (verdict_.failed()) return;
   dead_ = true;
