@@ -536,7 +536,9 @@ static void Tensors(void) {
   shape.bits = 32;
   OK(spillway_lease_to_dlpack(&lease, &shape, 0, &made));
   CHECK(lease.handle == 0 && made != NULL);
+  struct managed* const first = made;
   BAD(spillway_lease_to_dlpack(&lease, &shape, 0, &made)); /* It has been given away. */
+  Delete((void (*)(void*))first->deleter, first);
   OK(spillway_cache_get(cache, T("t"), &lease));
   OK(spillway_lease_to_dlpack(&lease, &shape, 1, &made));
   Delete(((void (**)(void*))made)[2], made); /* version, context, deleter */
