@@ -325,7 +325,7 @@ TEST_P(GpuCacheTest, ThreadsShareIt) {
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < 6; ++t) {
     threads.emplace_back([&, t] {
-      const Bytes at = t * 2 * kMiB;
+      const Bytes at = Bytes{t} * 2 * kMiB;
       for (unsigned i = 0; i < 60; ++i) {
         const std::string key = "t" + std::to_string(t) + "." + std::to_string(i % 12);
         const Bytes bytes = 1000 + (i * 7919 + t * 104729) % (900 * kKiB);

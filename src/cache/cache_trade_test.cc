@@ -94,8 +94,9 @@ double CopiedForOneUsed(const std::string& policy) {
   testing::VirtualMachine::Settings settings;
   settings.policy = policy;
   settings.graph = false;
-  settings.device = 2 * kAgents * kChain * kChunk;
-  settings.host = kAgents * kChain * kChunk / 2;
+  constexpr Bytes kAll = Bytes{kAgents} * kChain * kChunk;
+  settings.device = 2 * kAll;
+  settings.host = kAll / 2;
   settings.write_behind_after = std::chrono::milliseconds(50);
   testing::VirtualMachine machine(settings);
   std::mt19937_64 random(1);

@@ -43,9 +43,9 @@ inline void Core::Stamp(Slot* slot, TimePoint tick) {
 }
 
 void Core::CountMiss() {
-  static thread_local const std::size_t stripe =
+  static thread_local const std::size_t kStripe =
       std::hash<std::thread::id>{}(std::this_thread::get_id());
-  misses_[stripe % misses_.size()].value.fetch_add(1, std::memory_order_relaxed);
+  misses_[kStripe % misses_.size()].value.fetch_add(1, std::memory_order_relaxed);
 }
 
 // Beside the path of a hit, and kept out of it.

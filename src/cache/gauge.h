@@ -57,6 +57,7 @@ class Gauge {
   // `reserve` and what others took lately; that much more never makes it over a
   // tenth of the card.
   Bytes Raised(Bytes reserve) const {
+    // NOLINTNEXTLINE(bugprone-integer-division): a tenth in whole bytes, as everywhere.
     const double room = static_cast<double>(total_ / 10) - static_cast<double>(reserve);
     const double more = std::min(taken_lately_, room);
     return more > 0 ? reserve + static_cast<Bytes>(more) : reserve;

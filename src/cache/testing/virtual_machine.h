@@ -179,6 +179,7 @@ class VirtualMachine {
     wanted.key = key;
     wanted.hash = core_->engine().store().index().HashOf(key);
     wanted.where = Place::kDevice;
+    // NOLINTNEXTLINE(performance-unnecessary-value-param): as Waiter has it.
     wanted.done = [](Waiter* self, Slot* leased, Status status) {
       auto* const waiter = static_cast<Wanted*>(self);
       waiter->leased = leased;
