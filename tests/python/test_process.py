@@ -2,6 +2,9 @@
 
 import gc
 import os
+import threading
+import time
+import types
 
 import spillway
 from conftest import run_python
@@ -118,6 +121,39 @@ assert cache.set("k", b"after") and bytes(cache.get("k")) == b"after"
 cache.close()
 print("fine")
 """) == "fine\n"
+
+
+def test_a_call_that_an_interrupt_cut_off_does_not_keep_it_open():
+    # As if the interrupt came between entering and the call, where nothing leaves again.
+    cache = spillway.Cache(capacity="8MiB")
+    cache._use.__enter__()
+    began = time.monotonic()
+    cache.close()
+    assert cache.closed and time.monotonic() - began < 10
+
+
+def test_close_waits_for_a_call_that_goes_on():
+    cache = spillway.Cache(capacity="8MiB")
+    entered, leave = threading.Event(), threading.Event()
+    inside = types.FunctionType(  # A function of the package's, as far as its stack tells.
+        compile("entered.set(); leave.wait(30)", spillway._handle.__file__, "exec"),
+        {"entered": entered, "leave": leave})
+
+    def call():
+        with cache._use:
+            inside()
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    assert entered.wait(30)
+    closing = threading.Thread(target=cache.close)
+    closing.start()
+    closing.join(0.3)
+    assert closing.is_alive() and not cache.closed
+    leave.set()
+    closing.join(30)
+    calling.join(30)
+    assert cache.closed
 
 
 def test_open_set_get_close_is_flat():
