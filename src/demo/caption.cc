@@ -31,7 +31,7 @@ std::string SqueezedText(const Moment& m) {
   if (m.reviews.reviews == 0) return "no review has begun yet";
   const ReviewSum& all = m.reviews;
   const Review& r = all.last;
-  const bool kept = r.in_memory > 0 && r.in_lru == 0;
+  const bool kept = 2 * r.in_memory > r.blocks && r.in_lru == 0;  // Most of it, not a block.
   return fmt::format(
       "{} review{}: {} of {} blocks in memory before the step, LRU would have kept {}; the last: "
       "{} "

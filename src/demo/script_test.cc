@@ -183,6 +183,9 @@ TEST(Caption, WhatLruWouldHaveDoneIsCounted) {
                         "evicted it"));
   m.reviews.last.in_lru = 30;
   EXPECT_THAT(Caption(m), HasSubstr("the last: reviewer 34 of 35, LRU 30"));
+  m.reviews.last.in_lru = 0;
+  m.reviews.last.in_memory = 1;  // One block is not the context.
+  EXPECT_THAT(Caption(m), HasSubstr("the last: reviewer 1 of 35, LRU 0"));
   m.reviews.last.in_lru = m.reviews.last.in_memory = 0;  // Then we are no better.
   EXPECT_THAT(Caption(m), HasSubstr("the last: reviewer 0 of 35, LRU 0"));
 }
