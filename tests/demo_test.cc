@@ -206,6 +206,12 @@ std::uint16_t HttpPortIn(const std::string& text) {
       std::stoi("0" + Caught(text, "open http://127.0.0.1:([0-9]+)/")));
 }
 
+Result<demo::MetricsPage> PageOf(demo::HttpClient& http) {
+  const Result<std::string> metrics = http.Get("/metrics");
+  if (!metrics) return metrics.error();
+  return demo::MetricsPage::Read(*metrics);
+}
+
 // The first number behind `what` in the summary, and what /metrics says.
 void ExpectAgrees(const std::string& text, const demo::MetricsPage& page, const std::string& what,
                   const std::string& figure, int decimals) {
@@ -230,9 +236,7 @@ TEST_F(DemoTest, TellsTheWholeStoryAndItsSummaryAgreesWithTheMetrics) {
   EXPECT_THAT(*caption, ContainsRegex(R"x("phase":"(a stranger|squeezed)","text":"[^"]+)x"));
   ASSERT_TRUE(demo.ReadUntil("(seed)")) << demo.text();
   ASSERT_TRUE(demo.ReadUntil("prefill saved")) << demo.text();
-  const Result<std::string> metrics = http.Get("/metrics");
-  ASSERT_TRUE(metrics) << metrics.error().message;
-  const Result<demo::MetricsPage> page = demo::MetricsPage::Read(*metrics);
+  const Result<demo::MetricsPage> page = PageOf(http);
   ASSERT_TRUE(page) << page.error().message;
   ASSERT_EQ(demo.End(), 0) << demo.text();
   const std::string& text = demo.text();
@@ -304,9 +308,7 @@ TEST_F(GpuDemoTest, TellsTheWholeStory) {
   const pid_t pid = demo.pid();
   ASSERT_TRUE(demo.ReadUntil("work: ")) << demo.text();
   demo::HttpClient http(HttpPortIn(demo.text()));
-  const Result<std::string> metrics = http.Get("/metrics");
-  ASSERT_TRUE(metrics) << metrics.error().message;
-  const Result<demo::MetricsPage> page = demo::MetricsPage::Read(*metrics);
+  const Result<demo::MetricsPage> page = PageOf(http);
   ASSERT_TRUE(page) << page.error().message;
   EXPECT_EQ((*page)["spillway_tier_size_bytes{tier=\"device\"}"], 64 * kMiB);
   EXPECT_GT((*page)["spillway_tier_bytes{tier=\"device\"}"], 20 * kMiB);
@@ -340,7 +342,8 @@ TEST_F(GpuDemoTest, OnlyASmallPartOfWhatIsFreeIsPlayedOn) {
               AllOf(HasSubstr("the card is virtual"), HasSubstr("less than 512 MiB")));
   Program none({SPILLWAY_BIN, "demo", "--device", "cuda:3"});
   EXPECT_EQ(none.End(), 1);
-  EXPECT_THAT(none.text(), HasSubstr("'3'"));
+  EXPECT_THAT(none.text(), AllOf(HasSubstr("cuda:3: "), HasSubstr("'3'"),
+                                 HasSubstr("without a GPU, \"cpu\" is right")));
   Program wrong({SPILLWAY_BIN, "demo", "--device", "gpu"});
   EXPECT_EQ(wrong.End(), 2);
   EXPECT_THAT(wrong.text(), HasSubstr("right are auto, cpu, cuda"));
@@ -353,9 +356,7 @@ TEST_F(DemoTest, AShortOnesNumbersAreTheDaemonsOwn) {
   Program demo({SPILLWAYD_BIN, "--demo", "--for", "8s"});
   ASSERT_TRUE(demo.ReadUntil("(seed)")) << demo.text();
   demo::HttpClient http(HttpPortIn(demo.text()));
-  const Result<std::string> metrics = http.Get("/metrics");
-  ASSERT_TRUE(metrics) << metrics.error().message;
-  const Result<demo::MetricsPage> page = demo::MetricsPage::Read(*metrics);
+  const Result<demo::MetricsPage> page = PageOf(http);
   ASSERT_TRUE(page) << page.error().message;
   const demo::Totals totals = demo::TotalsOf(*page);
   const auto told = [&](const char* figure) {

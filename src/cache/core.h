@@ -82,8 +82,6 @@ class Core : public std::enable_shared_from_this<Core> {
   Found Find(std::string_view key, Lease* lease);
   // And there; empty: in whatever memory.
   Found Find(std::string_view key, std::optional<Place> where, Lease* lease);
-  // Where it was found in a place it was not wanted in.
-  Found FindElsewhere(Place where, Lease* lease);
   Place PlaceOf(const std::byte* data) const;
   bool Get(std::string_view key, Lease* lease) { return Find(key, lease) == Found::kHit; }
   // Brings it up and waits for that. A miss: no lease. Errors: Deadline,
@@ -230,6 +228,8 @@ class Core : public std::enable_shared_from_this<Core> {
   void HandOut(Slot* slot, const std::byte* data, TimePoint tick, Lease* lease);
   Found Miss(Slot* expired);
   Found NotInMemory(Slot* slot);
+  // Where it was found in a place it was not wanted in.
+  Found FindElsewhere(Place where, Lease* lease);
   bool Expired(Slot* slot) const;
   static void Stamp(Slot* slot, TimePoint tick);
   void NoteHit(const Slot& slot) const;

@@ -20,6 +20,7 @@
 #include "device/gpu/gpu_record.h"
 #include "device/host/host_pool.h"
 #include "monitor/bounded_read.h"
+#include "monitor/open_gpu.h"
 #include "monitor/source/kind.h"
 #include "tier/arena_tier.h"
 #include "tier/disk/disk_store.h"
@@ -193,24 +194,14 @@ Result<std::shared_ptr<Device>> OpenGpu(const GpuName& name, const Options& cach
   options.kind = name.kind;
   options.which = name.which;
   options.capacity = cache_options.capacity;
-  options.libraries = name.kind == GpuKind::kCuda ? machine.cuda : machine.hip;
-  auto opened = RunBounded(kOpenWithin, [options, machine] {
-    auto gpu = GpuDevice::Open(options);
-    if (gpu) DecideCopies(machine, gpu->get());
-    return gpu;
-  });
+  auto opened = OpenGpuWithin(options, [machine](GpuDevice* gpu) { DecideCopies(machine, gpu); });
   if (!opened) {
-    return Error{Code::kUnavailable,
-                 fmt::format("device {}: its driver did not answer within {} s", Name(name.kind),
-                             kOpenWithin / std::chrono::seconds(1))};
-  }
-  if (!*opened) {
-    Error error = opened->error();
+    Error error = opened.error();
     error.message = fmt::format("device: {}; without a GPU, \"cpu\" is right", error.message);
     return error;
   }
-  DecideZeroing(cache_options.zero_before_release, machine, (*opened)->get());
-  return std::shared_ptr<Device>(std::move(**opened));
+  DecideZeroing(cache_options.zero_before_release, machine, opened->get());
+  return std::shared_ptr<Device>(std::move(*opened));
 }
 
 // A virtual card. A private one is as large as what is asked of it, in whole

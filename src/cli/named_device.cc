@@ -16,15 +16,8 @@ namespace spillway {
 namespace {
 
 constexpr Duration kReadWithin = std::chrono::seconds(2);
-constexpr Duration kDriverWithin = std::chrono::seconds(10);
 constexpr std::size_t kUuidLength = 40;  // "GPU-" and 36 more.
 constexpr std::array kKinds = {GpuKind::kCuda, GpuKind::kHip};
-
-Error Late(GpuKind kind) {
-  return Error{Code::kUnavailable,
-               fmt::format("the driver of {} did not answer within {} s", Name(kind),
-                           kDriverWithin / std::chrono::seconds(1))};
-}
 
 Result<GpuFacts> FindAmong(const Machine& machine, GpuKind kind, const std::string& which) {
   const auto found = RunBounded(kDriverWithin, [machine, kind, which]() -> Result<GpuFacts> {
@@ -32,7 +25,7 @@ Result<GpuFacts> FindAmong(const Machine& machine, GpuKind kind, const std::stri
     if (driver) return FindGpu(**driver, which);
     return Error{driver.error().code, "no driver: " + driver.error().message};
   });
-  return found ? *found : Result<GpuFacts>(Late(kind));
+  return found ? *found : Result<GpuFacts>(DriverIsLate(kind));
 }
 
 // Whichever driver knows it; none needs to.
@@ -53,14 +46,10 @@ NamedDevice ByUuid(const std::string& uuid, bool ask_drivers) {
 
 }  // namespace
 
-const std::vector<std::string>& LibrariesOf(const Machine& machine, GpuKind kind) {
-  return kind == GpuKind::kCuda ? machine.cuda : machine.hip;
-}
-
 Result<std::shared_ptr<const GpuDriver>> LoadDriver(const Machine& machine, GpuKind kind) {
   auto loaded = RunBounded(
       kDriverWithin, [machine, kind] { return GpuDriver::Load(kind, LibrariesOf(machine, kind)); });
-  if (!loaded) return Late(kind);
+  if (!loaded) return DriverIsLate(kind);
   return std::move(*loaded);
 }
 
@@ -100,10 +89,7 @@ Result<std::unique_ptr<GpuDevice>> OpenGpu(const NamedDevice& device, GpuDeviceO
   }
   options.kind = *whole.kind;
   options.which = whole.id;
-  options.libraries = LibrariesOf(Machine::FromEnvironment(), *whole.kind);
-  auto opened = RunBounded(kDriverWithin, [options] { return GpuDevice::Open(options); });
-  if (!opened) return Late(*whole.kind);
-  return std::move(*opened);
+  return OpenGpuWithin(std::move(options));
 }
 
 bool DeviceReader::Try(const std::string& spec, std::optional<Reading>* reading) {

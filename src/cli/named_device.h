@@ -14,6 +14,7 @@
 #include "device/gpu/gpu_list.h"
 #include "monitor/bounded_read.h"
 #include "monitor/machine.h"
+#include "monitor/open_gpu.h"
 #include "spillway/pressure.h"
 #include "spillway/result.h"
 #include "spillway/units.h"
@@ -36,8 +37,6 @@ struct NamedDevice {
 // they are.
 Result<NamedDevice> FindDevice(std::string_view text);
 
-// Names and libraries of one vendor.
-const std::vector<std::string>& LibrariesOf(const Machine& machine, GpuKind kind);
 Result<std::shared_ptr<const GpuDriver>> LoadDriver(const Machine& machine, GpuKind kind);
 
 // Takes over what `options` says besides which device it is. A driver that does

@@ -11,14 +11,12 @@
 #include "device/cpu/cpu_device.h"
 #include "device/gpu/gpu_device.h"
 #include "device/gpu/gpu_list.h"
-#include "monitor/bounded_read.h"
-#include "monitor/machine.h"
+#include "monitor/open_gpu.h"
 
 namespace spillway::demo {
 
 namespace {
 
-constexpr Duration kDriverWithin = std::chrono::seconds(10);
 constexpr Bytes kPage = 4 * kKiB;
 // A process's own memory on a GPU comes all at once, when it begins to use it; what
 // it takes so much later is seen as something of its own.
@@ -27,16 +25,10 @@ constexpr Duration kLead = std::chrono::milliseconds(1500);
 constexpr Bytes kReserveShare = 10;
 
 Result<std::unique_ptr<GpuDevice>> OpenGpu(const GpuName& name) {
-  const Machine machine = Machine::FromEnvironment();
   GpuDeviceOptions options;
   options.kind = name.kind;
   options.which = name.which;
-  options.libraries = name.kind == GpuKind::kCuda ? machine.cuda : machine.hip;
-  auto opened = RunBounded(kDriverWithin, [options] { return GpuDevice::Open(options); });
-  if (opened) return std::move(*opened);
-  return Error{Code::kUnavailable,
-               fmt::format("{}: its driver did not answer within {} s", Name(name.kind),
-                           kDriverWithin / std::chrono::seconds(1))};
+  return OpenGpuWithin(options);
 }
 
 Result<StageGpu> Look(const GpuName& name) {
@@ -52,7 +44,12 @@ Result<StageGpu> Look(const GpuName& name) {
 Result<StageGpu> FindStageGpu(const std::string& device) {
   if (device != "auto") {
     const std::optional<GpuName> name = ParseGpuName(device);
-    if (name) return Look(*name);
+    if (name) {
+      Result<StageGpu> found = Look(*name);
+      if (found) return found;
+      return Error{found.error().code, fmt::format("{}: {}; without a GPU, \"cpu\" is right",
+                                                   device, found.error().message)};
+    }
     return Error{Code::kInvalidArgument,
                  fmt::format("a demo can't be played on '{}': right are auto, cpu, cuda, cuda:N, "
                              "hip and hip:N (N: a number, UUID or PCI address)",
