@@ -14,7 +14,7 @@ constexpr Duration kStep = std::chrono::seconds(10);
 // Advice given for "now" is believed for a second or two.
 constexpr Duration kAdviceLeast = std::chrono::seconds(1);
 
-Want FromAdvice(const Advice& advice, TimePoint now) {
+Want FromAdvice(const AdvisedUse& advice, TimePoint now) {
   if (!(advice.p > 0)) return {};
   const Duration elapsed = std::max(now - advice.given, Duration::zero());
   const double overdue = static_cast<double>(elapsed.count()) /

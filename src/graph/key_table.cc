@@ -387,7 +387,7 @@ void KeyTable::Orphan(KeyIndex child) {
 
 // --- advice ---
 
-bool KeyTable::Advise(std::string_view name, const Advice& advice) {
+bool KeyTable::Advise(std::string_view name, const AdvisedUse& advice) {
   const KeyIndex at = KeyFor(name);
   if (at == kNoIndex) return false;
   if (keys_[at].advised_by == kNoIndex) {

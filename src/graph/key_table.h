@@ -45,7 +45,7 @@ class StepReader {
   virtual Want Read(StepRef step) const = 0;
 };
 
-struct Advice {
+struct AdvisedUse {
   TimePoint given;
   Duration eta{};
   double p = 0;
@@ -56,8 +56,8 @@ struct AgentRecord {
   std::string name;
   std::vector<StepRef> steps;
   std::vector<BindingIndex> bindings;
-  std::uint32_t volatile_keys = 0;  // Active bindings of that kind.
-  std::optional<Advice> advice;     // Then it is nobody's agent, but speaks for one key:
+  std::uint32_t volatile_keys = 0;   // Active bindings of that kind.
+  std::optional<AdvisedUse> advice;  // Then it is nobody's agent, but speaks for one key:
   KeyIndex advised_key = kNoIndex;
   // No run speaks of it: keys only belong to it, and are not missed by anybody.
   bool standing = false;
@@ -122,7 +122,7 @@ class KeyTable {
   void SpendVolatile(AgentIndex agent);
   enum class LinkResult : std::uint8_t { kLinked, kFull, kCircle };
   LinkResult Link(std::string_view key, std::string_view parent);
-  bool Advise(std::string_view key, const Advice& advice);  // False: no room.
+  bool Advise(std::string_view key, const AdvisedUse& advice);  // False: no room.
   void Forget(std::string_view key);
 
   // How a key stood, to put it back so after what was done to it since has been
