@@ -128,11 +128,80 @@ double CopiedForOneUsed(const std::string& policy) {
   return static_cast<double>(machine.stats().moves.bytes_down - before) / static_cast<double>(used);
 }
 
+// All that the host has are copies of what lies on the card, and it is full: no exchange of
+// one for another would make a byte more available, however the level asks for some.
+Bytes CopiedUnderPressure(const std::string& policy) {
+  constexpr Bytes kChunk = 32 * kMiB;
+  constexpr int kEntries = 192;
+  testing::VirtualMachine::Settings settings;
+  settings.policy = policy;
+  settings.graph = false;
+  settings.device = 10 * kGiB;
+  settings.host = 3 * kGiB;
+  settings.thresholds = {0.5, 0.6, 0.9, 0.95};
+  settings.write_behind_after = std::chrono::hours(1);
+  testing::VirtualMachine machine(settings);
+  machine.Others(3584 * kMiB);
+  for (int i = 0; i < kEntries; ++i) {
+    machine.Set(fmt::format("{}", i), kChunk, "", Place::kDevice);
+    machine.Tend(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(machine.stats().device.bytes, 6 * kGiB);
+  EXPECT_EQ(machine.stats().device.level, Level::kPressure);
+  EXPECT_EQ(machine.stats().host.bytes, 3 * kGiB);
+  const Bytes before = machine.stats().moves.bytes_down;
+  std::mt19937_64 random(1);
+  for (int turn = 0; turn < 200; ++turn) {
+    for (int i = 0; i < 16; ++i) {
+      EXPECT_TRUE(machine.core().Touch(fmt::format("{}", random() % kEntries)));
+    }
+    machine.Tend(std::chrono::milliseconds(100));
+  }
+  EXPECT_EQ(machine.stats().entries, std::uint64_t{kEntries});
+  return machine.stats().moves.bytes_down - before;
+}
+
+TEST(Trade, PressureDoesNotExchangeOneCopyForAnother) {
+  EXPECT_EQ(CopiedUnderPressure("lru"), 0U);
+  EXPECT_EQ(CopiedUnderPressure("score"), 0U);
+}
+
 TEST(Trade, CopiesAreNotTradedBackAndForth) {
   const double by_last_use = CopiedForOneUsed("lru");
   EXPECT_GT(by_last_use, 0.1);  // Some are: what is used is not what is idle.
   EXPECT_LT(by_last_use, 0.6);
   EXPECT_LT(CopiedForOneUsed("score"), 1.2 * by_last_use);
+}
+
+// At any level, and though nothing has a copy yet.
+TEST(Trade, TheReserveIsHeldWithoutAnyCopies) {
+  constexpr Bytes kChunk = 32 * kMiB;
+  testing::VirtualMachine::Settings settings;
+  settings.graph = false;
+  settings.device = 10 * kGiB;
+  settings.host = 10 * kGiB;
+  settings.reserve = kGiB;
+  settings.write_behind_after = std::chrono::hours(1);
+  settings.thresholds = {0.97, 0.98, 0.985, 0.99};  // Never reached.
+  std::size_t destroyed = 0;
+  settings.on_event = [&](const Event& event) { destroyed += event.action == Action::kDestroy; };
+  testing::VirtualMachine machine(settings);
+  for (int chain = 0; chain < 8; ++chain) {
+    for (int at = 0; at < 16; ++at) {
+      machine.Set(fmt::format("{}/{}", chain, at), kChunk,
+                  at > 0 ? fmt::format("{}/{}", chain, at - 1) : "", Place::kDevice);
+    }
+  }
+  machine.Others(4 * kGiB);
+  machine.Tend(std::chrono::milliseconds(50));
+  ASSERT_EQ(machine.stats().device.bytes, 4 * kGiB) << "there is room for all";
+  machine.Others(5 * kGiB + 256 * kMiB);
+  machine.Tend(std::chrono::milliseconds(500));
+  EXPECT_EQ(machine.stats().device.level, Level::kRelaxed);
+  EXPECT_GE(machine.free(), kGiB);
+  EXPECT_LE(machine.free(), kGiB + 8 * kChunk) << "no more than is lacking";
+  EXPECT_EQ(destroyed, 0U);
+  EXPECT_EQ(machine.stats().entries, 8U * 16U);
 }
 
 }  // namespace

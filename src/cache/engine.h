@@ -393,7 +393,9 @@ class Engine {
   // Whether it could, if movers and room allow: not in EMERGENCY, large enough,
   // not broken.
   bool MayTake(const TierState& tier, std::uint32_t slot, TimePoint now) const;
-  bool SendSomeDown(TierState& tier, Bytes bytes, const Why& why, Priority priority, TimePoint now);
+  Bytes BytesOnlyIn(const TierState& tier) const;
+  bool SendSomeDown(TierState& tier, Bytes bytes, const Why& why, Priority priority, TimePoint now,
+                    bool then_drop = false);
   // Whatever happens, the landing is in good hands. False: too many leases, or
   // nobody to carry it.
   bool StartMove(std::unique_ptr<Move> transfer, std::uint32_t slot);

@@ -19,6 +19,8 @@ constexpr std::size_t kUrgentMax = 64;
 constexpr std::size_t kBackgroundMax = 8;
 // Where what is free lies in pieces: how many times its size may go for one.
 constexpr Bytes kForPieces = 8;
+// Copies of what lies above that relief looks at in vain for one entry.
+constexpr int kCopiesPassedBy = 256;
 // After a move into a tier failed it gets nothing for so long.
 constexpr Duration kShunned = std::chrono::milliseconds(250);
 
@@ -243,7 +245,11 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Re
     if (landing.error().code != Code::kNoMemory) return std::nullopt;
     need = size;  // The account allows it, what it stands on does not.
   }
-  if (Trade(tier, slot, priority, now) && lacking() == 0) {
+  // Relief makes bytes available: one copy in exchange for another makes none.
+  const bool relief =
+      !IsBackground(priority) &&
+      (reason == Reason::kIdle || reason == Reason::kHeavy || reason == Reason::kOrder);
+  if (!relief && Trade(tier, slot, priority, now) && lacking() == 0) {
     Result<Landing> landing = store_->Allocate(slot, tier.id);
     if (landing) return *landing;
     if (landing.error().code != Code::kNoMemory) return std::nullopt;
@@ -254,13 +260,15 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Re
   // goes for nothing. An ask destroys nobody at all, and neither does a copy
   // that is made only to be safe.
   const bool asked = reason == Reason::kAsk && !MutantOn(Mutant::kAskDestroys);
-  const bool spared = tier.last() && (asked || IsBackground(priority));
+  const bool nobody = relief && tier.last() && BytesOnlyIn(tier) < need;
+  const bool spared = nobody || (tier.last() && (asked || IsBackground(priority)));
   if (!spared && now >= tier.nobody_leaves_until) {
     Aside aside(this);
     std::vector<EntryId> lower;
     Bytes found = 0;
     // What is free then may lie in pieces: a few more may go for it.
     const Bytes most = need + kForPieces * size;
+    int passed_by = 0;
     while (found < most) {
       aside.MakeRoom();
       const std::optional<EntryId> next = line.Next(at);
@@ -269,6 +277,11 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Re
       const Facts facts = store_->FactsOf(next->slot, tier.id);
       if (next->slot == slot || !line.Before(at, *next, facts, own_id, own)) break;
       if (!MayGo(tier, next->slot)) continue;
+      const TierMask copies = store_->slots().record(next->slot).copies;
+      if (relief && tier.last() && copies != MaskOf(tier.id)) {
+        if (++passed_by == kCopiesPassedBy) break;
+        continue;
+      }
       lower.push_back(*next);
       found += facts.bytes;
       if (found < need) continue;
@@ -286,10 +299,17 @@ std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Re
   return std::nullopt;
 }
 
+// At most so many bytes of that tier have no copy in the one above.
+Bytes Engine::BytesOnlyIn(const TierState& tier) const {
+  const TierState* const above = Above(tier);
+  return above == nullptr ? store_->bytes(tier.id)
+                          : Excess(store_->bytes(tier.id), store_->backed_bytes(above->id));
+}
+
 // Unbacked entries go down so that they can be dropped then. True: some are on
 // their way, or will be.
 bool Engine::SendSomeDown(TierState& tier, Bytes bytes, const Why& why, Priority priority,
-                          TimePoint now) {
+                          TimePoint now, bool then_drop) {
   if (tier.last()) return false;
   Aside aside(this);
   bool full = false;
@@ -297,7 +317,12 @@ bool Engine::SendSomeDown(TierState& tier, Bytes bytes, const Why& why, Priority
     aside.MakeRoom();
     const std::optional<EntryId> next = NextByOrder(tier, *tier.firm, Foresight::Whom::kAnybody);
     if (!next) break;
-    const Going going = SendDown(tier, next->slot, why, priority, false, now);
+    // Whoever continues it leaves first.
+    if (then_drop && store_->slots().record(next->slot).children[IndexOf(tier.id)] > 0) {
+      aside.Put(*next);
+      continue;
+    }
+    const Going going = SendDown(tier, next->slot, why, priority, then_drop, now);
     full = going == Going::kFull;
     if (going != Going::kDown) aside.Put(*next);
   }

@@ -259,10 +259,13 @@ void Engine::HoldReserve(TierState& tier, TimePoint now) {
   if (free >= reserve) return;
   const Bytes held = store_->held(tier.id);
   DropBackedChunks(tier, reserve - free, {Action::kDrop, Reason::kReserve, OrderName(tier)}, now);
+  const Bytes lacking = Excess(reserve - free, held - store_->held(tier.id));
+  if (lacking == 0) return;
   // Backed, and still there: others who are not stand behind it.
-  if (held - store_->held(tier.id) < reserve - free && FirmBytes(tier) < store_->bytes(tier.id)) {
-    BackEnds(tier, Reason::kReserve, now);
-  }
+  if (FirmBytes(tier) < store_->bytes(tier.id)) BackEnds(tier, Reason::kReserve, now);
+  // Nothing that is left has a copy, or it may not go.
+  SendSomeDown(tier, lacking, {Action::kDemote, Reason::kReserve, OrderName(tier)},
+               Priority::kGiveBack, now, true);
 }
 
 // --- time ---

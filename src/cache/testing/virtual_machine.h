@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -123,6 +124,9 @@ class VirtualMachine {
     bool graph = true;
     // What is idle for so long is copied down, as fast as it goes: see Tend.
     Duration write_behind_after = std::chrono::milliseconds(500);
+    Bytes reserve = 0;  // Of the device, left free where others use it too: see Others.
+    Thresholds thresholds = {};
+    std::function<void(const Event&)> on_event = {};
   };
   explicit VirtualMachine(const Settings& settings)
       : clock_(std::make_shared<ManualClock>()), graph_(std::make_shared<StepGraph>()) {
@@ -134,6 +138,8 @@ class VirtualMachine {
     options.prefetch_steps = settings.prefetch ? 1 : 0;
     options.write_behind_after = settings.write_behind_after;
     options.write_behind_rate.reset();
+    options.thresholds = settings.thresholds;
+    options.on_event = settings.on_event;
     Core::Parts parts;
     parts.tiers.device = std::make_unique<VirtualGpu>(settings.device);
     parts.tiers.host = std::make_unique<VirtualTier>(settings.host, "host");
@@ -141,6 +147,7 @@ class VirtualMachine {
     mover_ = mover.get();
     parts.mover = std::move(mover);
     parts.total = settings.device;
+    parts.reserve = settings.reserve;
     auto core = Core::Open(options, std::move(parts));
     if (!core) throw std::runtime_error(core.error().message);
     core_ = std::move(*core);
@@ -203,10 +210,22 @@ class VirtualMachine {
     clock_->Set(until);
   }
 
+  // What others have of the device from now on. Tend senses it.
+  void Others(Bytes bytes) { others_ = bytes; }
+  Bytes free() {
+    const Bytes held = core_->engine().store().held(TierId::kDevice);
+    const Bytes all = core_->engine().store().capacity(TierId::kDevice);
+    return all - std::min(all, others_.value_or(0) + held);
+  }
+
   // The same, with the work of quiet times every ten milliseconds.
   void Tend(Duration time) {
     constexpr Duration kEvery = std::chrono::milliseconds(10);
     for (const TimePoint until = now() + time; now() < until;) {
+      if (others_) {
+        const Bytes all = core_->engine().store().capacity(TierId::kDevice);
+        core_->Apply(1.0 - static_cast<double>(free()) / static_cast<double>(all));
+      }
       RunOn(core_->strand(), [&] { core_->engine().Tend(now()); });
       Work(kEvery);
     }
@@ -233,6 +252,7 @@ class VirtualMachine {
   const std::shared_ptr<StepGraph> graph_;
   VirtualMover* mover_ = nullptr;
   std::shared_ptr<Core> core_;
+  std::optional<Bytes> others_;
 };
 
 }  // namespace spillway::testing
