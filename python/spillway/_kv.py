@@ -14,15 +14,17 @@ import ctypes
 import hashlib
 import json
 import os
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any, Callable
 
 import torch
 
 from . import _native as native
 from ._cache import Cache
-from ._operations import fill_get, fill_put
+from ._operations import fill_get, fill_gets, fill_put
 from ._values import Value
 from .errors import CannotRestore, NoMemory, Refused
 from .torch import _DTYPES, _on_cache_device, stream_order
@@ -91,7 +93,7 @@ def token_bytes(ids: torch.Tensor, start: int, end: int) -> bytes:
     return ctypes.string_at(columns.data_ptr(), columns.nbytes) if columns.nbytes else b""
 
 
-class Names:
+class PromptNames:
     """Keys of one prompt: by content, so equal beginnings have equal keys."""
 
     def __init__(self, space: str, layout: Layout, ids: torch.Tensor):
@@ -151,37 +153,51 @@ class Grid:
     def __init__(self, layers: list[int], tensors: list[tuple[torch.Tensor, torch.Tensor]],
                  place: int):
         self.layers, self.tensors, self.place = layers, tensors, place
-        base, token, owner = [], [], []
+        base: list[int] = []
+        token: list[int] = []
+        owner: list[int] = []
+        known: dict[Any, tuple[list[int], list[int]]] = {}  # Most layers are alike.
         for at in layers:
             for tensor in tensors[at]:
-                batch, heads, _, dim = tensor.shape
-                item = tensor.element_size()
-                if tensor.stride(3) != 1 or (tensor.stride(2) != dim and tensor.shape[2] > 1):
-                    raise CannotRestore("a layer's tokens do not lie one after another")
-                start, row, head = tensor.data_ptr(), tensor.stride(0), tensor.stride(1)
-                base += [start + (b * row + h * head) * item
-                         for b in range(batch) for h in range(heads)]
-                token += [dim * item] * (batch * heads)
-                owner += [at] * (batch * heads)
+                kind = (tensor.shape, tensor.stride(), tensor.dtype)
+                if kind not in known:
+                    known[kind] = self._rows(tensor)
+                offsets, tokens = known[kind]
+                start = tensor.data_ptr()
+                base += [start + offset for offset in offsets]
+                token += tokens
+                owner += [at] * len(tokens)
         self.base = torch.tensor(base, dtype=torch.int64)
         self.token = torch.tensor(token, dtype=torch.int64)
         self.owner = owner
 
-    def _value(self, table: torch.Tensor) -> Value:
-        count = len(table)
+    @staticmethod
+    def _rows(tensor: torch.Tensor) -> tuple[list[int], list[int]]:
+        """Where its rows begin, and the bytes of a token in each."""
+        batch, heads, _, dim = tensor.shape
+        item = tensor.element_size()
+        if tensor.stride(3) != 1 or (tensor.stride(2) != dim and tensor.shape[2] > 1):
+            raise CannotRestore("a layer's tokens do not lie one after another")
+        row, head = tensor.stride(0) * item, tensor.stride(1) * item
+        return ([b * row + h * head for b in range(batch) for h in range(heads)],
+                [dim * item] * (batch * heads))
+
+    def value(self, table: torch.Tensor, at: int, count: int) -> Value:
+        """``count`` rows of the table, from row ``at`` on."""
         if not count:
             return Value((native.Fragment * 1)(), 0, 0, None)
-        array = ctypes.cast(table.data_ptr(), ctypes.POINTER(native.Fragment))
+        array = ctypes.cast(table.data_ptr() + at * ctypes.sizeof(native.Fragment),
+                            ctypes.POINTER(native.Fragment))
         return Value(array, count, 0, (table, self.tensors), self.place == native.DEVICE)
 
-    def chunks(self, first: int, end: int, size: int) -> list[Value]:
+    def chunks(self, first: int, end: int, size: int) -> Chunks:
         """Tokens [at * size, (at + 1) * size) of each chunk ``at`` from ``first`` to ``end``."""
         table = torch.empty((max(end - first, 0), len(self.base), 3), dtype=torch.int64)
         starts = torch.arange(first, max(end, first), dtype=torch.int64)[:, None] * size
         table[:, :, 0] = self.base + starts * self.token
         table[:, :, 1] = size * self.token
         table[:, :, 2] = self.place
-        return [self._value(rows) for rows in table]
+        return Chunks(self, table)
 
     def spans(self, span: Callable[[int], tuple[int, int]]) -> Value:
         """Tokens [start, end) of each layer, as ``span`` has them."""
@@ -193,7 +209,29 @@ class Grid:
         table[:, 0] = self.base + starts * self.token
         table[:, 1] = lengths * self.token
         table[:, 2] = self.place
-        return self._value(table[lengths > 0].contiguous())
+        table = table[lengths > 0].contiguous()
+        return self.value(table, 0, len(table))
+
+
+class Chunks(Sequence[Value]):
+    """The values of some chunks, each made when it is asked for."""
+
+    def __init__(self, grid: Grid, table: torch.Tensor):
+        self.grid, self.table = grid, table
+        self.rows = table.shape[1]
+
+    def __len__(self) -> int:
+        return self.table.shape[0]
+
+    def __getitem__(self, at: Any) -> Any:
+        if not 0 <= at < len(self):
+            raise IndexError(at)
+        return self.grid.value(self.table, at * self.rows, self.rows)
+
+    def addresses(self) -> list[int]:
+        """Where the fragments of each begin."""
+        start, step = self.table.data_ptr(), self.rows * ctypes.sizeof(native.Fragment)
+        return [start + at * step for at in range(len(self))]
 
 
 class Mover:
@@ -210,6 +248,7 @@ class Mover:
             else stream_order(device)
         self._puts: list[tuple[bytes, Value, dict[str, Any]]] = []
         self._gets: list[tuple[bytes, Value]] = []
+        self._chunks: tuple[list[bytes], Chunks] | None = None
 
     def put(self, key: bytes, value: Value, **options: Any) -> None:
         """To be stored by ``run``."""
@@ -219,54 +258,77 @@ class Mover:
         """To be read by ``run``."""
         self._gets.append((key, value))
 
+    def get_chunks(self, keys: list[bytes], chunks: Chunks) -> None:
+        """All of these, before the others."""
+        self._chunks = (keys, chunks) if keys else None
+
     def run(self) -> list[bool]:
         """All of it; for each, in order, whether it was stored or found. Raises what is not that."""
-        count = len(self._puts) + len(self._gets)
+        puts, chunks = len(self._puts), len(self._chunks[0]) if self._chunks else 0
+        count = puts + chunks + len(self._gets)
         if not count:
             return []
         operations = (native.Operation * count)()
         for at, (key, value, options) in enumerate(self._puts):
             fill_put(operations[at], key, value, options, self.order)
-        for at, (key, value) in enumerate(self._gets, len(self._puts)):
+            # One after another: a chunk is linked to its parent only if that is there already.
+            self._carry(operations, at, at + 1)
+        names = native.Names([])
+        if self._chunks:
+            names = native.Names(self._chunks[0])
+            fill_gets(operations, puts, names, self._chunks[1].addresses(), self._chunks[1].rows,
+                      self.order)
+        for at, (key, value) in enumerate(self._gets, puts + chunks):
             fill_get(operations[at], key, value, 0, native.HOST, 0, self.order)
-        self._carry(operations, count)
+        if count > puts:
+            self._read(operations, puts, count, names)
         done = []
         for at, operation in enumerate(operations):
             try:
                 native.check_operation(operation)
-                done.append(at < len(self._puts) or bool(operation.found))
+                done.append(at < puts or bool(operation.found))
             except (Refused, NoMemory):
                 done.append(False)
-        self._puts, self._gets = [], []
+        self._puts, self._gets, self._chunks = [], [], None
         return done
 
-    def _carry(self, operations: Any, count: int) -> None:
-        size = ctypes.sizeof(native.Operation)
+    def _carry(self, operations: Any, first: int, end: int) -> None:
+        part = (native.Operation * (end - first)).from_buffer(
+            operations, first * ctypes.sizeof(native.Operation))
+        self.cache._run(part, end - first)
 
-        def carry(first: int, end: int) -> None:
-            part = (native.Operation * (end - first)).from_buffer(operations, first * size)
-            self.cache._run(part, end - first)
+    def _read(self, operations: Any, first: int, end: int, names: native.Names) -> None:
+        """On a GPU by a few hands: while one waits for its copy, the next is under way."""
+        hands = HANDS_ON_HOST if self.place == native.HOST else HANDS
+        if hands == 1 or end - first < 2:
+            return self._carry(operations, first, end)
+        each = max(1, min(TOGETHER, (end - first) // hands))
+        left = SimpleQueue[int]()
+        for at in range(first, end, each):
+            left.put(at)
 
-        # One after another: a chunk is linked to its parent only if that is there already.
-        puts = len(self._puts)
-        for at in range(puts):
-            carry(at, at + 1)
-        # On a GPU in a few hands: while one waits for its copy, the next is under way.
-        gets = count - puts
-        hands = 1 if self.place == native.HOST else max(1, min(HANDS, gets // 2))
-        each = -(-gets // hands) if gets else 1
-        ends = [(first, min(first + each, count)) for first in range(puts, count, each)]
-        if len(ends) < 2:
-            for first, end in ends:
-                carry(first, end)
-            return
-        list(_pool().map(lambda span: carry(*span), ends))
+        # What they read and write lives as long as they do, though this is interrupted.
+        def lend_a_hand(_: native.Names = names) -> None:
+            while True:
+                try:
+                    at = left.get_nowait()
+                except Empty:
+                    return
+                self._carry(operations, at, min(at + each, end))
+
+        # Few calls: who is called begins when we wait, not before.
+        under_way = [_pool().submit(lend_a_hand) for _ in range(hands)]
+        wait(under_way)
+        for one in under_way:
+            one.result()
 
 
-HANDS = 4
+HANDS, HANDS_ON_HOST = 4, 1
+TOGETHER = 4  # Chunks that a hand reads before it is asked again: all end at about the same time.
 _pools: dict[int, ThreadPoolExecutor] = {}
 
 
 def _pool() -> ThreadPoolExecutor:
     """This process's; a child of a fork makes its own."""
-    return _pools.setdefault(os.getpid(), ThreadPoolExecutor(HANDS, "spillway-kv"))
+    found = _pools.get(os.getpid())
+    return found or _pools.setdefault(os.getpid(), ThreadPoolExecutor(HANDS, "spillway-kv"))

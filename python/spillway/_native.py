@@ -12,6 +12,7 @@ from ctypes import (
     POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t,
     c_uint8, c_uint16, c_uint64, c_void_p,
 )
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -241,11 +242,24 @@ def view(data: bytes | None) -> Bytes:
     return Bytes(ctypes.cast(c_char_p(data), c_void_p), len(data))
 
 
+class Names:
+    """Many names in one piece of memory: where each begins, and how long it is."""
+
+    def __init__(self, names: list[bytes]):
+        self.lengths = [len(name) for name in names]
+        self._memory = b"".join(names)
+        start = ctypes.cast(c_char_p(self._memory), c_void_p).value or 0
+        self.addresses = list(accumulate(self.lengths, initial=start))[:-1]
+
+
 def views(names: list[bytes]) -> Any:
-    """An array of them."""
+    """An array of the structs for them, which keeps what they point to."""
     array = (Bytes * max(len(names), 1))()
-    for at, name in enumerate(names):
-        array[at] = view(name)
+    array.names = Names(names)
+    words = memoryview(array).cast("B").cast("Q")
+    for at, (address, length) in enumerate(zip(array.names.addresses, array.names.lengths)):
+        words[2 * at] = address
+        words[2 * at + 1] = length
     return array
 
 

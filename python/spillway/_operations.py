@@ -63,6 +63,34 @@ def fill_get(operation: native.Operation, key: bytes, into: Value | None, wait_m
         operation.order = order if order is not None else into.order
 
 
+# Fields of an operation, as words of eight bytes.
+_KEY = native.Operation.key.offset // 8
+_INTO = native.Operation.into.offset // 8
+_WORDS = ctypes.sizeof(native.Operation) // 8
+
+
+def fill_gets(operations: Any, first: int, names: native.Names, tables: list[int], rows: int,
+              order: native.Order) -> None:
+    """Operations that read, from ``first`` on: each into the ``rows`` fragments at its address.
+
+    One is filled as any other, and the rest are like it but for three words: filling each by its
+    fields takes as long as a copy of megabytes.
+    """
+    one = operations[first]
+    fill_get(one, b"", None, 0, native.HOST, 0, None)
+    one.order = order
+    one.into_count = rows
+    words = memoryview(operations).cast("B").cast("Q")
+    like = words[first * _WORDS:(first + 1) * _WORDS].tobytes()
+    end = first + len(tables)
+    words[first * _WORDS:end * _WORDS] = memoryview(like * len(tables)).cast("Q")
+    for at, (name, length, table) in enumerate(zip(names.addresses, names.lengths, tables), first):
+        word = at * _WORDS
+        words[word + _KEY] = name
+        words[word + _KEY + 1] = length
+        words[word + _INTO] = table
+
+
 def place_code(where: str) -> int:
     """ "host" or "device"."""
     if where not in ("host", "device"):

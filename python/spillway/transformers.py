@@ -170,11 +170,11 @@ def save_prefix(past: Any, model: Any, ids: Any, cache: Cache | None = None, *,
     if tokens.shape[1] < length or tokens.shape[0] != layout.layers[0].batch:
         raise InvalidArgument(f"the cache holds {length} tokens of {layout.layers[0].batch} rows, "
                               f"ids {tuple(tokens.shape)}")
-    names = kv.Names(_space(model), layout, tokens[:, :length])
+    names = kv.PromptNames(_space(model), layout, tokens[:, :length])
     return _store(store, past, layout, names, length, agent)
 
 
-def _store(store: Cache, past: Any, layout: kv.Layout, names: kv.Names, length: int,
+def _store(store: Cache, past: Any, layout: kv.Layout, names: kv.PromptNames, length: int,
            agent: str | None) -> int:
     tensors = _tensors(past)
     device = tensors[0][0].device
@@ -229,7 +229,7 @@ def save(past: Any, key: str | bytes, cache: Cache | None = None, model: Any = N
     if tokens.shape != (layout.layers[0].batch, length):
         raise InvalidArgument(f"the cache holds {length} tokens of {layout.layers[0].batch} rows, "
                               f"ids {tuple(tokens.shape)}")
-    names = kv.Names(space, layout, tokens)
+    names = kv.PromptNames(space, layout, tokens)
     if _store(store, past, layout, names, length, agent) != length:
         return False
     whole = length // layout.chunk if layout.full else 0
@@ -293,8 +293,7 @@ def _read(store: Cache, model: Any, layout: kv.Layout, chunks: list[bytes], tail
                                          device=device) for dim in (shape.k_dim, shape.v_dim)))
     mover = kv.Mover(store, device)
     values = kv.Grid(layout.full, tensors, mover.place).chunks(0, len(chunks), layout.chunk)
-    for key, value in zip(chunks, values):
-        mover.get(key, value)
+    mover.get_chunks(chunks, values)
     if tail is not None:
         mover.get(tail, _tail(layout, tensors, len(chunks), length, mover.place))
     if not all(mover.run()):
@@ -336,8 +335,19 @@ def _check_dtype(model: Any, layout: kv.Layout) -> None:
                             f"{have}")
 
 
+_layouts: weakref.WeakKeyDictionary[Any, dict[Any, kv.Layout]] = weakref.WeakKeyDictionary()
+
+
 def _model_layout(model: Any, batch: int, chunk: int) -> kv.Layout:
     """What a save of this model will look like; known before it has run."""
+    known = _layouts.setdefault(model, {})
+    kind = (batch, chunk, model.dtype)
+    if kind not in known:
+        known[kind] = _make_layout(model, batch, chunk)
+    return known[kind]
+
+
+def _make_layout(model: Any, batch: int, chunk: int) -> kv.Layout:
     config = model.config.get_text_config(decoder=True)
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -347,11 +357,13 @@ def _model_layout(model: Any, batch: int, chunk: int) -> kv.Layout:
                            for at, layer in enumerate(fresh.layers)), chunk)
 
 
-def _find(store: Cache, layout: kv.Layout, names: kv.Names) -> tuple[int, int, bytes | None]:
-    """The longest prefix that is there: tokens, whole chunks, tail."""
+def _find(store: Cache, layout: kv.Layout,
+          names: kv.PromptNames) -> tuple[int, list[bytes], bytes | None]:
+    """The longest prefix that is there: tokens, keys of its whole chunks, tail."""
     total = names.tokens
     whole = total // layout.chunk
-    run = store.match([names.chunk_key(at) for at in range(whole)]) if layout.full else whole
+    keys = [names.chunk_key(at) for at in range(whole)] if layout.full else []
+    run = store.match(keys) if layout.full else whole
     best = 0 if layout.windowed else run * layout.chunk
     # A tail lies behind the chunks it continues; a model with windows needs one.
     for at in range(run, -1, -1):
@@ -360,17 +372,17 @@ def _find(store: Cache, layout: kv.Layout, names: kv.Names) -> tuple[int, int, b
         there = store.contains_many([key for _, key in candidates])
         for (tokens, key), present in zip(candidates, there):
             if present:
-                return tokens, at if layout.full else 0, key
+                return tokens, keys[:at], key
         if not layout.windowed:
             break
-    return best, best // layout.chunk, None
+    return best, keys[:best // layout.chunk], None
 
 
 def longest_prefix(ids: Any, model: Any, cache: Cache | None = None, *, chunk: int = CHUNK) -> int:
     """How many of these tokens could be restored now."""
     tokens = _ids(ids)
     layout = _model_layout(model, tokens.shape[0], chunk)
-    return _find(_cache_or_default(cache), layout, kv.Names(_space(model), layout, tokens))[0]
+    return _find(_cache_or_default(cache), layout, kv.PromptNames(_space(model), layout, tokens))[0]
 
 
 # What attention costs beside the matrices of a layer, operation for operation: over a prompt from
@@ -409,13 +421,12 @@ def load_prefix(ids: Any, model: Any, cache: Cache | None = None, *, chunk: int 
     store = _cache_or_default(cache)
     tokens = _ids(ids)
     layout = _model_layout(model, tokens.shape[0], chunk)
-    names = kv.Names(_space(model), layout, tokens)
+    names = kv.PromptNames(_space(model), layout, tokens)
     length, chunks, tail = _find(store, layout, names)
     if when_faster and not _is_faster(length, tokens.shape[1] + 1, *_model_costs(model)):
         length = 0
     if length:
-        made = _read(store, model, layout, [names.chunk_key(at) for at in range(chunks)], tail,
-                     length)
+        made = _read(store, model, layout, chunks, tail, length)
         if made is not None:
             return Loaded(made, length)
     return Loaded(_empty(model), 0)

@@ -8,6 +8,7 @@ transformers = pytest.importorskip("transformers", minversion="5.0",
 
 import spillway  # noqa: E402
 import spillway.transformers as st  # noqa: E402
+from spillway import _kv as kv  # noqa: E402
 
 CHUNK = 16
 COMMON = dict(vocab_size=128, hidden_size=64, intermediate_size=96, num_hidden_layers=4,
@@ -143,6 +144,31 @@ def test_a_prefix_of_what_was_saved_is_found(cache):
     fresh = transformers.DynamicCache(config=model.config)
     model(ids[:, :48], past_key_values=fresh, use_cache=True)
     assert cut.tokens == 48 and cut.cache.get_seq_length() == 48
+
+
+@pytest.mark.parametrize("make", [llama, gemma])
+def test_read_by_several_hands_it_is_the_same(cache, make, monkeypatch):
+    monkeypatch.setattr(kv, "HANDS_ON_HOST", 4)  # As on a GPU.
+    model = make().eval()
+    ids = torch.randint(0, 128, (2, 413))  # Many chunks for each hand, and a tail.
+    past = transformers.DynamicCache(config=model.config)
+    model(ids, past_key_values=past, use_cache=True)
+    assert st.save_prefix(past, model, ids, cache, chunk=CHUNK) == 413
+    calls = []
+    carry = kv.Mover._carry
+    monkeypatch.setattr(kv.Mover, "_carry", lambda self, operations, first, end:
+                        (calls.append(end - first), carry(self, operations, first, end)))
+    back = st.load_prefix(ids, model, cache, chunk=CHUNK)
+    assert back.tokens == 413 and sum(calls) == 413 // CHUNK + 1 and max(calls) == kv.TOGETHER
+    for one, two in zip(past.layers, back.cache.layers):
+        assert torch.equal(one.keys, two.keys) and torch.equal(one.values, two.values)
+    # What one of them meets is heard, and a hole is no answer.
+    monkeypatch.setattr(kv.Mover, "_carry", lambda *_: (_ for _ in ()).throw(ValueError("mine")))
+    with pytest.raises(ValueError, match="mine"):
+        st.load_prefix(ids, model, cache, chunk=CHUNK)
+    monkeypatch.setattr(kv.Mover, "_carry", carry)
+    cache.clear()
+    assert st.load_prefix(ids, model, cache, chunk=CHUNK).tokens == 0
 
 
 def test_a_prefix_is_left_alone_where_the_rest_behind_it_takes_longer_than_all(cache, monkeypatch):
