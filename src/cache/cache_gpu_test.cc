@@ -1,6 +1,7 @@
 // A cache on a GPU, over its host and its disk.
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <iterator>
 #include <string>
@@ -77,6 +78,19 @@ TEST_P(GpuCacheTest, WhatIsFoundWithoutWaitingTheHostCanRead) {
   ASSERT_EQ(direct.Find("device", &lease), Core::Found::kHit);
   EXPECT_TRUE(Same(lease.text(), Bulk("device", kValue)));
   EXPECT_EQ(direct.Find("nobody", &lease), Core::Found::kMiss);
+}
+
+TEST_P(GpuCacheTest, WhatHasToComeToTheHostFirstIsOneUse) {
+  options_.trace = (scratch_ / "uses").string();
+  Open();
+  ASSERT_TRUE(SetOnDevice("device"));
+  ASSERT_TRUE(Same(Get("device"), Bulk("device", kValue)));  // It was only there.
+  ASSERT_TRUE(Same(Get("device"), Bulk("device", kValue)));
+  cache_.reset();
+  std::ifstream file(options_.trace);
+  std::size_t lines = 0;
+  for (std::string line; std::getline(file, line);) ++lines;
+  EXPECT_EQ(lines, 1U + 3U) << "its first line, a set and two gets";
 }
 
 TEST_P(GpuCacheTest, WhatFindsNoRoomOnTheDeviceGoesToTheHost) {

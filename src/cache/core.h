@@ -79,7 +79,8 @@ class Core : public std::enable_shared_from_this<Core> {
   Status Set(std::string_view key, const Source& source, const SetOptions& options);
   // What is in memory; `lease` must be empty, and stays so but for a hit.
   enum class Found : std::uint8_t { kHit, kMiss, kBelow };
-  Found Find(std::string_view key, Lease* lease);
+  // `is_use`: the log of uses has it; if not, the caller sees to that.
+  Found Find(std::string_view key, Lease* lease, bool is_use = true);
   // And there; empty: in whatever memory.
   Found Find(std::string_view key, std::optional<Place> where, Lease* lease);
   Place PlaceOf(const std::byte* data) const;
@@ -223,9 +224,9 @@ class Core : public std::enable_shared_from_this<Core> {
 
   Slot* FindSlot(std::uint64_t hash, std::string_view key, Index::Use use);
   // What Find does with what FindSlot found, which may be null.
-  Found Lend(Slot* slot, TimePoint tick, Lease* lease);
+  Found Lend(Slot* slot, TimePoint tick, Lease* lease, bool is_use = true);
   // The same for one that is known to be good.
-  void HandOut(Slot* slot, const std::byte* data, TimePoint tick, Lease* lease);
+  void HandOut(Slot* slot, const std::byte* data, TimePoint tick, Lease* lease, bool is_use = true);
   Found Miss(Slot* expired);
   Found NotInMemory(Slot* slot);
   // Where it was found in a place it was not wanted in.

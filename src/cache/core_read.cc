@@ -71,9 +71,10 @@ void Core::CountMiss() {
   uses_->Hit({slot.key(), record.tokens, slot.size, AgentOf(slot, record)});
 }
 
-inline void Core::HandOut(Slot* slot, const std::byte* data, TimePoint tick, Lease* lease) {
+inline void Core::HandOut(Slot* slot, const std::byte* data, TimePoint tick, Lease* lease,
+                          bool is_use) {
   if (!MutantOn(Mutant::kUseNotStamped)) Stamp(slot, tick);
-  if (uses_ != nullptr) [[unlikely]]
+  if (uses_ != nullptr && is_use) [[unlikely]]
     NoteHit(*slot);
   lease->core_ = this;
   lease->slot_ = slot;
@@ -81,32 +82,38 @@ inline void Core::HandOut(Slot* slot, const std::byte* data, TimePoint tick, Lea
   lease->size_ = slot->size;
 }
 
-inline Core::Found Core::Lend(Slot* slot, TimePoint tick, Lease* lease) {
+inline Core::Found Core::Lend(Slot* slot, TimePoint tick, Lease* lease, bool is_use) {
   if (slot == nullptr || Expired(slot)) return Miss(slot);
   const std::byte* const data = slot->data.load(std::memory_order_acquire);
   if (data == nullptr) [[unlikely]]
     return NotInMemory(slot);
-  HandOut(slot, data, tick, lease);
+  HandOut(slot, data, tick, lease, is_use);
   return Found::kHit;
 }
 
-Core::Found Core::Find(std::string_view key, Lease* lease) {
+Core::Found Core::Find(std::string_view key, Lease* lease, bool is_use) {
   if (key.empty()) return Found::kMiss;
   const std::uint64_t hash = index_.HashOf(key);
   index_.PrefetchBucket(hash);
   // The time is read while the bucket arrives. Later it would cost more: taking
   // a lease is a barrier, behind which reading the clock has to wait.
   const TimePoint tick = clock_->Coarse();
-  const Found found = Lend(FindSlot(hash, key, Index::Use::kCount), tick, lease);
+  const Found found = Lend(FindSlot(hash, key, Index::Use::kCount), tick, lease, is_use);
   if (found == Found::kMiss) [[unlikely]]
     engine_->NoteMiss(hash);
   return found;
 }
 
 Core::Found Core::Find(std::string_view key, std::optional<Place> where, Lease* lease) {
-  const Found found = Find(key, lease);
-  if (found != Found::kHit || !where || !on_gpu_ || PlaceOf(lease->data_) == *where) return found;
-  return FindElsewhere(*where, lease);
+  if (!where || !on_gpu_) return Find(key, lease);
+  // Whoever brings it here notes the use.
+  const Found found = Find(key, lease, false);
+  if (found != Found::kHit) return found;
+  if (PlaceOf(lease->data_) != *where && FindElsewhere(*where, lease) != Found::kHit) {
+    return Found::kBelow;
+  }
+  if (uses_ != nullptr) NoteHit(*lease->slot_);
+  return Found::kHit;
 }
 
 // What is leased is on the other side of the link: the copy that lies here, if there is
