@@ -335,7 +335,8 @@ void WarnOfSmallerTiers(const Core::Parts& parts) {
   const auto warn = [](std::string_view lower, Bytes small, std::string_view upper, Bytes large) {
     LogWarning(
         "the {} tier ({}) is smaller than the {} tier ({}): of what lies above, only that much can "
-        "be backed and given back at once; the rest has to be destroyed under pressure",
+        "be backed and given back at once; under pressure what is ranked lowest is destroyed for "
+        "it (later thresholds keep more: docs/tiers.md)",
         lower, FormatBytes(small), upper, FormatBytes(large));
   };
   if (host < device) warn("host", host, "device", device);
