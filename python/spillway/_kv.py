@@ -143,6 +143,11 @@ class PromptNames:
 # --- bytes ---
 
 
+# Elements that torch's operations on the CPU handle by themselves. With more they call other threads,
+# whom it takes milliseconds to wake, tens of them now and then, and who then keep the processors busy.
+BY_ONE_THREAD = 16384
+
+
 class Grid:
     """Where the tokens of some layers lie: a row for each [K|V][batch][head], all of one length.
 
@@ -194,9 +199,12 @@ class Grid:
         """Tokens [at * size, (at + 1) * size) of each chunk ``at`` from ``first`` to ``end``."""
         table = torch.empty((max(end - first, 0), len(self.base), 3), dtype=torch.int64)
         starts = torch.arange(first, max(end, first), dtype=torch.int64)[:, None] * size
-        table[:, :, 0] = self.base + starts * self.token
-        table[:, :, 1] = size * self.token
-        table[:, :, 2] = self.place
+        together = max(1, BY_ONE_THREAD // max(len(self.base), 1))
+        for at in range(0, len(table), together):
+            part = table[at:at + together]
+            part[:, :, 0] = self.base + starts[at:at + together] * self.token
+            part[:, :, 1] = size * self.token
+            part[:, :, 2] = self.place
         return Chunks(self, table)
 
     def spans(self, span: Callable[[int], tuple[int, int]]) -> Value:

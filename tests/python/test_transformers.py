@@ -149,6 +149,7 @@ def test_a_prefix_of_what_was_saved_is_found(cache):
 @pytest.mark.parametrize("make", [llama, gemma])
 def test_read_by_several_hands_it_is_the_same(cache, make, monkeypatch):
     monkeypatch.setattr(kv, "HANDS_ON_HOST", 4)  # As on a GPU.
+    monkeypatch.setattr(kv, "BY_ONE_THREAD", 100)  # Several parts of one table.
     model = make().eval()
     ids = torch.randint(0, 128, (2, 413))  # Many chunks for each hand, and a tail.
     past = transformers.DynamicCache(config=model.config)
