@@ -324,9 +324,12 @@ class Mover:
                     return
                 self._carry(operations, at, min(at + each, end))
 
-        # Few calls: who is called begins when we wait, not before.
-        under_way = [_pool().submit(lend_a_hand) for _ in range(hands)]
-        wait(under_way)
+        # Ours is the first: it takes a while until who is called begins.
+        under_way = [_pool().submit(lend_a_hand) for _ in range(hands - 1)]
+        try:
+            lend_a_hand()
+        finally:
+            wait(under_way)
         for one in under_way:
             one.result()
 
