@@ -183,10 +183,11 @@ void Ranking::CutNearest() {
   std::nth_element(sample_.begin(), at_cut, sample_.end(), Before);
   cut.Clear();
   cut.floor = kBeforeAll;
+  const std::size_t before = from.nodes.size();
   anew ? CutAnew(*at_cut, &from, &cut) : CutAsKnown(*at_cut, &from, &cut);
   ++depth_;
-  // Those that count differ from one another; leftovers may all be alike.
-  if (from.nodes.empty()) DropLeftovers();
+  // All of them again. Those that count differ from one another; leftovers may all be alike.
+  if (cut.nodes.size() == before) DropLeftovers();
 }
 
 void Ranking::CutAsKnown(const Node& floor, Band* from, Band* cut) {

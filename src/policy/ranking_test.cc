@@ -19,6 +19,7 @@ class Table : public FactReader {
     return true;
   }
   RankMarks* Marks(EntryId id) const override {
+    ++looks;
     const auto it = rows.find(id.slot);
     return it == rows.end() || it->second.first != id.tag ? nullptr : &marks[id.slot];
   }
@@ -37,6 +38,7 @@ class Table : public FactReader {
 
   std::map<std::uint32_t, std::pair<std::uint32_t, Facts>> rows;
   mutable std::map<std::uint32_t, RankMarks> marks;
+  mutable std::size_t looks = 0;
   std::uint64_t places = 0;
   std::uint32_t tags = 0;
 };
@@ -149,6 +151,26 @@ TEST(Ranking, WhoLeavesAndEntersAgainIsGivenOnce) {
     EXPECT_EQ(times, 1U);
     EXPECT_EQ(all, others + 1);
   }
+}
+
+// Those that would leave first have all been used since: they go farther, and nobody
+// else need be looked at.
+TEST(Ranking, ABandThatEmptiesCostsNoLookAtAllOthers) {
+  constexpr std::uint32_t kAll = 100'000;
+  Table table;
+  Ranking ranking(KeyByLastUse, &table, RankMark{1});
+  for (std::uint32_t slot = 0; slot < kAll; ++slot) {
+    const EntryId id = table.Add(slot, seconds(slot + 1));
+    ranking.Enter(id, table.At(slot));
+  }
+  for (std::uint32_t slot = 0; slot < kAll / 5; ++slot) {
+    table.At(slot).last_use = TimePoint(seconds(2 * kAll + slot));
+  }
+  table.looks = 0;
+  for (std::uint32_t slot = kAll / 5; slot < kAll / 5 + 100; ++slot) {
+    EXPECT_EQ(ranking.Next()->slot, slot);
+  }
+  EXPECT_LT(table.looks, kAll / 2) << "each of those used, and some";
 }
 
 TEST(Ranking, HeavyMeansTokensPerAccess) {
