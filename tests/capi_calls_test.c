@@ -523,6 +523,8 @@ static void Tensors(void) {
   BAD(spillway_lease_to_dlpack(&lease, &shape, 0, &made));
   extents[0] = -1;
   BAD(spillway_lease_to_dlpack(&lease, &shape, 0, &made));
+  extents[0] = INT64_MIN;
+  BAD(spillway_lease_to_dlpack(&lease, &shape, 0, &made));
   extents[0] = 2;
   shape.strides = strides;
   strides[0] = -3;

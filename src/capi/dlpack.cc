@@ -97,11 +97,13 @@ Status CheckExtent(const spillway_shape& shape, const Held& held, Bytes bytes) {
   bool empty = false;
   bool wrong = false;
   for (std::size_t i = 0; i < held.shape.size(); ++i) {
-    wrong |= held.shape[i] < 0 || (held.shape[i] > 1 && held.strides[i] < 0);
+    wrong |= held.shape[i] < 0;
     empty |= held.shape[i] == 0;
+    if (held.shape[i] <= 1) continue;  // Its stride leads nowhere.
     std::int64_t reach = 0;
+    wrong |= held.strides[i] < 0;
     wrong |= __builtin_mul_overflow(held.shape[i] - 1, held.strides[i], &reach);
-    wrong |= !empty && __builtin_add_overflow(last, reach, &last);
+    wrong |= __builtin_add_overflow(last, reach, &last);
   }
   std::int64_t end = 0;
   wrong |= __builtin_add_overflow(last, 1, &end) || __builtin_mul_overflow(end, item, &end);
