@@ -2,6 +2,8 @@
 # bench/gpu/pack_py.sh: the Python package with its library, as a folder for a
 # machine with a GPU, a torch and nothing of ours:
 #   PYTHONPATH=build/gpu-pack/py python3 bench/gpu/py/restore.py
+# --wheel: and the wheel itself, for bench/gpu/py/wheel.py (after `make test`, whose
+# venv builds it).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -11,4 +13,8 @@ rm -rf "$pack"
 mkdir -p "$pack/spillway/_lib"
 cp python/spillway/*.{py,cpp,h} python/spillway/py.typed "$pack/spillway/"
 cp -L build/release/python/spillway/_lib/libspillway.so.0 "$pack/spillway/_lib/"
-du -sh "$pack"
+if [[ ${1:-} == --wheel ]]; then
+  rm -f build/gpu-pack/spillway-*.whl
+  build/python-venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w build/gpu-pack .
+fi
+du -sh build/gpu-pack
