@@ -526,6 +526,11 @@ static void Tensors(void) {
   extents[0] = INT64_MIN;
   BAD(spillway_lease_to_dlpack(&lease, &shape, 0, &made));
   extents[0] = 2;
+  shape.size = offsetof(spillway_shape, shape) + 3; /* Half an address. */
+  BAD(spillway_lease_to_dlpack(&lease, &shape, 0, &made));
+  CHECK(strstr(spillway_error_message(), "shape.size") != NULL);
+  shape.size = sizeof shape;
+  extents[0] = 2;
   shape.strides = strides;
   strides[0] = -3;
   BAD(spillway_lease_to_dlpack(&lease, &shape, 0, &made));

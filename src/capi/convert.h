@@ -18,14 +18,25 @@
 
 namespace spillway::capi {
 
-// A caller's struct, of its own version, as ours: what it does not have keeps
-// the value it has in `into`. Its size must reach to the end of its first
-// field at least.
+// Whether a caller's struct may have that size, in whatever version: it reaches to the
+// end of its first field at least, and cuts none in two.
 template <typename Struct>
-Status ReadSized(const Struct* from, const char* name, Struct* into) {
-  if (from->size < 2 * sizeof(std::size_t)) {
+Status CheckSize(std::size_t size, const char* name) {
+  if (size < 2 * sizeof(std::size_t)) {
     return Error{Code::kInvalidArgument, std::string(name) + ".size is not set: use sizeof"};
   }
+  if (size % alignof(Struct) != 0) {
+    return Error{Code::kInvalidArgument, std::string(name) + ".size is that of no such struct: " +
+                                             std::to_string(size) + "; use sizeof"};
+  }
+  return {};
+}
+
+// A caller's struct, of its own version, as ours: what it does not have keeps
+// the value it has in `into`.
+template <typename Struct>
+Status ReadSized(const Struct* from, const char* name, Struct* into) {
+  if (Status ok = CheckSize<Struct>(from->size, name); !ok) return ok;
   std::memcpy(into, from, std::min(from->size, sizeof(Struct)));
   into->size = sizeof(Struct);
   return {};
@@ -34,9 +45,7 @@ Status ReadSized(const Struct* from, const char* name, Struct* into) {
 // The other way: as much as the caller has room for, its size left alone.
 template <typename Struct>
 Status WriteSized(Struct from, const char* name, Struct* into) {
-  if (into->size < 2 * sizeof(std::size_t)) {
-    return Error{Code::kInvalidArgument, std::string(name) + ".size is not set: use sizeof"};
-  }
+  if (Status ok = CheckSize<Struct>(into->size, name); !ok) return ok;
   from.size = into->size;
   std::memcpy(into, &from, std::min(from.size, sizeof(Struct)));
   return {};
