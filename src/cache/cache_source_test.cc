@@ -56,7 +56,8 @@ TEST_F(PressureSourceByName, AKindThatIsNotKnownIsRefusedWithTheKnownOnes) {
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_EQ(error.message,
             "pressure_source: 'nvlm' is not a kind of source; known: nvml, cuda, amd-sysfs, "
-            "amd-smi, rocm-smi, card, host, disk, file, fixed; did you mean 'nvml'?");
+            "amd-smi, rocm-smi, card, host, disk, file, fixed, auto, part; did you mean 'nvml'?");
+  EXPECT_THAT(WhyNot("prat:1GiB").message, EndsWith("did you mean 'part'?"));
   EXPECT_EQ(WhyNot("").code, Code::kInvalidArgument);
   EXPECT_THAT(WhyNot("").message, StartsWith("pressure_source: '' is not a kind of source"));
 }
@@ -98,6 +99,11 @@ TEST_F(PressureSourceByName, APartOfACardIsItsOwnCard) {
   EXPECT_EQ(WhyNot("part:65MiB").message,
             "pressure_source: part: 65 MiB are no part of card:shared, which has 64 MiB");
   EXPECT_THAT(WhyNot("part:").message, StartsWith("pressure_source: part: "));
+  options_.host_capacity = 8 * kMiB;
+  options_.host_pressure_source = "part:8MiB";
+  EXPECT_EQ(WhyNot("auto").message,
+            "host_pressure_source: 'part' is of a device: pressure_source knows it");
+  options_.host_capacity.reset();
   options_.capacity = 8 * kMiB;
   OpenBy("part:8MiB");
   EXPECT_EQ(cache_->Apply().level, Level::kRelaxed);

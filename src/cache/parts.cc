@@ -1,9 +1,12 @@
 #include "cache/parts.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include <fmt/chrono.h>
@@ -46,10 +49,19 @@ SourceResult Of(std::string_view setting, SourceResult source) {
   return Error{source.error().code, fmt::format("{}: {}", setting, source.error().message)};
 }
 
+// What pressure_source knows besides.
+constexpr std::array<std::string_view, 2> kOfTheDevice = {"auto", "part"};
+
 // A source by name; `setting` is where the name came from.
-SourceResult OpenNamed(std::string_view setting, const std::string& spec) {
-  std::optional<SourceResult> opened =
-      RunBounded(kOpenWithin, [spec] { return OpenSource(spec, Machine::FromEnvironment()); });
+SourceResult OpenNamed(std::string_view setting, const std::string& spec,
+                       std::span<const std::string_view> besides = {}) {
+  if (PartSource::IsSpec(spec)) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{}: 'part' is of a device: pressure_source knows it", setting)};
+  }
+  std::optional<SourceResult> opened = RunBounded(kOpenWithin, [spec, besides] {
+    return OpenSource(spec, Machine::FromEnvironment(), besides);
+  });
   if (!opened) {
     return Error{Code::kUnavailable, fmt::format("{} '{}': no answer within {} s", setting, spec,
                                                  kOpenWithin / std::chrono::seconds(1))};
@@ -62,7 +74,7 @@ SourceResult OpenPressure(const Options& options, std::shared_ptr<Device> device
   if (options.pressure) return options.pressure;
   const bool part = PartSource::IsSpec(options.pressure_source);
   if (options.pressure_source != "auto" && !part) {
-    return OpenNamed(kSetting, options.pressure_source);
+    return OpenNamed(kSetting, options.pressure_source, kOfTheDevice);
   }
   auto whole = std::make_shared<CardSource>(std::move(device), options.card);
   if (!part) return std::shared_ptr<PressureSource>(std::move(whole));

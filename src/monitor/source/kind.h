@@ -54,7 +54,9 @@ std::span<const SourceKind* const> SourceKinds();
 // "nvml", "nvml:0000:1b:00.0", "nvml:GPU-...", "card:demo", "host", "disk:/var/cache",
 // "file:/run/pressure", "fixed:0.5". InvalidArgument for a kind that is not
 // known, Unavailable for a device that is not there.
-Result<std::shared_ptr<PressureSource>> OpenSource(std::string_view spec, const Machine& machine);
+// `besides`: what else the caller would have understood, for its words if it is none of these.
+Result<std::shared_ptr<PressureSource>> OpenSource(std::string_view spec, const Machine& machine,
+                                                   std::span<const std::string_view> besides = {});
 
 // A PCI id in the one spelling used here, "0000:1b:00.0"; empty: it is none.
 std::string CanonicalPci(std::string_view text);

@@ -24,7 +24,8 @@ std::span<const SourceKind* const> SourceKinds() {
   return kKinds;
 }
 
-Result<std::shared_ptr<PressureSource>> OpenSource(std::string_view spec, const Machine& machine) {
+Result<std::shared_ptr<PressureSource>> OpenSource(std::string_view spec, const Machine& machine,
+                                                   std::span<const std::string_view> besides) {
   const std::size_t colon = spec.find(':');
   const std::string_view name = spec.substr(0, colon);
   const std::string_view device =
@@ -34,6 +35,7 @@ Result<std::shared_ptr<PressureSource>> OpenSource(std::string_view spec, const 
     if (kind->name() == name) return kind->Open(machine, device);
     known.push_back(kind->name());
   }
+  known.insert(known.end(), besides.begin(), besides.end());
   return Error{Code::kInvalidArgument,
                fmt::format("'{}' is not a kind of source; known: {}{}", Printable(name),
                            fmt::join(known, ", "), DidYouMean(name, known))};
