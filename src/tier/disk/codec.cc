@@ -7,6 +7,7 @@ namespace {
 constexpr std::uint8_t kParentDeclared = 1;
 constexpr std::uint8_t kExpires = 2;
 constexpr std::uint8_t kNoIdleTtl = 4;
+constexpr unsigned kFlags = kParentDeclared | kExpires | kNoIdleTtl;
 
 // Six numbers, the flags, and the lengths of five strings.
 constexpr Bytes kFixedBytes = 6 * sizeof(std::uint64_t) + 1 + 5 * sizeof(std::uint32_t);
@@ -43,6 +44,8 @@ bool Decode(Decoder* in, BlobFacts* facts) {
   facts->parent_generation = in->Get<std::uint64_t>();
   const auto expires = in->Get<std::int64_t>();
   const auto flags = in->Get<std::uint8_t>();
+  // What we would not have written says something we do not know.
+  if ((flags & ~kFlags) != 0 || (expires != 0 && (flags & kExpires) == 0)) return false;
   facts->parent_declared = (flags & kParentDeclared) != 0;
   facts->expires_unix_ns.reset();
   if ((flags & kExpires) != 0) facts->expires_unix_ns = expires;

@@ -43,6 +43,24 @@ TEST(JournalRecord, ComesBackWhole) {
   EXPECT_TRUE(ParseRecord(bytes, 5)->record.is_padding());
 }
 
+TEST(JournalRecord, WhatWeWouldNotHaveWrittenIsNotUnderstood) {
+  // Length, kind, sequence, extent, header; then the facts: six numbers, of which the
+  // last is the end of its time, and the flags.
+  constexpr std::size_t kExpiresAt = 4 + 4 + 8 + 16 + 16 + 5 * 8;
+  const auto parses = [](std::size_t at, std::byte value) {
+    PutRecord put = SomePut();
+    put.facts.expires_unix_ns.reset();
+    auto bytes = EncodePut(9, put);
+    bytes[at] = value;
+    Finish(5, &bytes);
+    return ParseRecord(bytes, 5).has_value();
+  };
+  EXPECT_TRUE(parses(kExpiresAt, std::byte{0}));
+  EXPECT_FALSE(parses(kExpiresAt, std::byte{1})) << "an end, and no flag that says so";
+  EXPECT_TRUE(parses(kExpiresAt + 8, std::byte{7})) << "all flags there are";
+  EXPECT_FALSE(parses(kExpiresAt + 8, std::byte{8}));
+}
+
 // A write that failed may leave whole records behind the end; they are older
 // than what is written there later.
 TEST(JournalScan, EndsWhereARecordIsOlderThanTheOneBefore) {
