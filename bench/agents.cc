@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <exception>
 #include <functional>
 #include <queue>
 #include <random>
@@ -132,7 +133,7 @@ class World {
     for (int number = 0; number < kAgents; ++number) {
       Agent agent{number, std::mt19937_64(static_cast<std::uint64_t>(number) + 1000 * seed)};
       agent.tokens = kSystemTokens + 8192 + static_cast<int>(agent.random() % 16384);
-      agents_.push_back(std::move(agent));
+      agents_.push_back(agent);
     }
     for (Agent& agent : agents_) {  // Everybody has been here before.
       Pass(FirstToken(agent));
@@ -312,7 +313,7 @@ void Measure(const Settings& settings, Report* report) {
 }  // namespace
 }  // namespace spillway::bench
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   using namespace spillway::bench;
   const Settings settings = ParseArguments(
       argc, argv, "Measures what agents keep beside a neighbour, on a machine of virtual time.");
@@ -321,4 +322,7 @@ int main(int argc, char** argv) {
   Measure(settings, &report);
   report.End();
   return 0;
+} catch (const std::exception& error) {
+  fmt::print(stderr, "agents: {}\n", error.what());
+  return 1;
 }

@@ -119,7 +119,7 @@ typedef struct spillway_bytes {
 static inline spillway_bytes spillway_text(const char* text) {
   spillway_bytes bytes;
   bytes.data = text;
-  bytes.bytes = text == NULL ? 0 : strlen(text);
+  bytes.bytes = text ? strlen(text) : 0;
   return bytes;
 }
 

@@ -292,6 +292,7 @@ class Engine {
   void CheckSampleAge(TierState& tier, TimePoint now);
   void ExpireOwnDeadlines(TimePoint now);
   void NoteDeadline(EntryId id, TimePoint deadline);
+  bool IsLeafOrAlone(std::uint32_t slot) const;
   bool Hopeless(const TierState& tier, const Stage& stage, std::uint32_t slot, TimePoint now) const;
   void DropIdle(TierState& tier, Duration idle_over, TimePoint now);
   void HoldReserve(TierState& tier, TimePoint now);

@@ -129,10 +129,7 @@ Engine::Progress Engine::Choose(TierState& tier, const Stage& stage, Level ranke
         put_back_.push_back(*id);
         continue;
       }
-    } else if (!single() && store_->slots().record(id->slot).has_children()) {
-      put_back_.push_back(*id);  // They are above; without it they would be of no use.
-      continue;
-    } else if (!Spared(tier, id->slot) && TakeUnlessLeased(id->slot)) {
+    } else if (IsLeafOrAlone(id->slot) && !Spared(tier, id->slot) && TakeUnlessLeased(id->slot)) {
       chosen_.push_back(id->slot);
       going += store_->slots().slot(id->slot).size;
       LetGoOfParent(id->slot, store_->slots().record(id->slot).copies);
@@ -143,6 +140,11 @@ Engine::Progress Engine::Choose(TierState& tier, const Stage& stage, Level ranke
     ++chosen;
     ++*moves;
   }
+}
+
+// Else who continues it is above, and would be of no use without it.
+bool Engine::IsLeafOrAlone(std::uint32_t slot) const {
+  return single() || !store_->slots().record(slot).has_children();
 }
 
 // Whether an unbacked entry must be destroyed: its stage may, and nobody below

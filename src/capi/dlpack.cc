@@ -155,14 +155,14 @@ spillway_code spillway_lease_to_dlpack(spillway_lease* lease, const spillway_sha
     }
     *lease = spillway_lease{};
     const DlTensor tensor = TensorOf(read, held.get());
+    Held* const given = held.release();  // Its deleter has it.
     if (versioned != 0) {
-      held->versioned = {1, 1, held.get(), &Delete<DlManagedVersioned>, kReadOnly, tensor};
-      *managed = &held->versioned;
+      given->versioned = {1, 1, given, &Delete<DlManagedVersioned>, kReadOnly, tensor};
+      *managed = &given->versioned;
     } else {
-      held->plain = {tensor, held.get(), &Delete<DlManaged>};
-      *managed = &held->plain;
+      given->plain = {tensor, given, &Delete<DlManaged>};
+      *managed = &given->plain;
     }
-    (void)held.release();  // Its deleter has it.
     return {};
   });
 }
