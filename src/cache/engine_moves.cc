@@ -19,8 +19,10 @@ constexpr std::size_t kUrgentMax = 64;
 constexpr std::size_t kBackgroundMax = 8;
 // Where what is free lies in pieces: how many times its size may go for one.
 constexpr Bytes kForPieces = 8;
-// Copies of what lies above that relief looks at in vain for one entry.
+// What is looked at in vain in one go: copies of what lies above, for one entry that
+// needs room; entries that others continue, for some that can be dropped.
 constexpr int kCopiesPassedBy = 256;
+constexpr int kParentsPassedBy = 1024;
 // After a move into a tier failed it gets nothing for so long.
 constexpr Duration kShunned = std::chrono::milliseconds(250);
 
@@ -313,13 +315,16 @@ bool Engine::SendSomeDown(TierState& tier, Bytes bytes, const Why& why, Priority
   if (tier.last()) return false;
   Aside aside(this);
   bool full = false;
+  int passed_by = 0;
   while (tier.going < bytes && !full) {
     aside.MakeRoom();
     const std::optional<EntryId> next = NextByOrder(tier, *tier.firm, Foresight::Whom::kAnybody);
     if (!next) break;
-    // Whoever continues it leaves first.
-    if (then_drop && store_->slots().record(next->slot).children[IndexOf(tier.id)] > 0) {
+    // Whoever continues it leaves first; where there are very many, all go as they come.
+    const bool parent = store_->slots().record(next->slot).children[IndexOf(tier.id)] > 0;
+    if (then_drop && parent && passed_by < kParentsPassedBy) {
       aside.Put(*next);
+      ++passed_by;
       continue;
     }
     const Going going = SendDown(tier, next->slot, why, priority, then_drop, now);
