@@ -376,8 +376,13 @@ class Engine {
                     bool then_drop, TimePoint now);
   // Room in a lower tier for `slot`, free or in place of entries ranked lower.
   // For an ask nobody is destroyed.
-  std::optional<Landing> RoomBelow(TierState& tier, std::uint32_t slot, Reason reason,
-                                   Priority priority, TimePoint now, bool* soon);
+  struct ForWhat {
+    Reason reason;
+    Priority priority;
+    bool leaves = false;  // It is dropped above once it is there.
+  };
+  std::optional<Landing> RoomBelow(TierState& tier, std::uint32_t slot, const ForWhat& what,
+                                   TimePoint now, bool* soon);
   // engine_trade.cc: in a full host tier a copy makes way for one of more use.
   bool Trade(TierState& host, std::uint32_t slot, Priority priority, TimePoint now);
   bool MayTrade(const TierState& host, std::uint32_t other, std::uint32_t slot,

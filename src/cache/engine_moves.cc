@@ -198,7 +198,7 @@ Engine::Going Engine::TrySendDown(TierState& tier, std::uint32_t slot, const Why
     bool soon = false;
     auto transfer = std::make_unique<Move>();
     const std::optional<Landing> landing =
-        RoomBelow(*below, slot, why.reason, priority, now, &soon);
+        RoomBelow(*below, slot, {why.reason, priority, then_drop}, now, &soon);
     full = full || soon;
     if (!landing) continue;
     transfer->from = tier.id;
@@ -224,8 +224,9 @@ bool Engine::MayGo(const TierState& tier, std::uint32_t slot) const {
   return store_->Leases(slot) == store_->PinsOf(slot);
 }
 
-std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, Reason reason,
-                                         Priority priority, TimePoint now, bool* soon) {
+std::optional<Landing> Engine::RoomBelow(TierState& tier, std::uint32_t slot, const ForWhat& what,
+                                         TimePoint now, bool* soon) {
+  const auto [reason, priority, leaves] = what;
   const Bytes size = store_->slots().slot(slot).size;
   Line& line = tier.last() ? *tier.firm : *tier.backed;
   const Level at = level(tier.id);

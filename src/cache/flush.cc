@@ -121,7 +121,7 @@ class Flusher {
     // In free room only, as what is copied ahead: nobody on disk is destroyed for it.
     bool soon = false;
     const std::optional<Landing> landing =
-        engine_.RoomBelow(disk, id.slot, Reason::kIdle, Priority::kWriteBehind, now, &soon);
+        engine_.RoomBelow(disk, id.slot, {Reason::kIdle, Priority::kWriteBehind}, now, &soon);
     if (!landing) return Going::kNo;
     auto move = std::make_unique<Move>();
     move->from = from;
