@@ -559,45 +559,4 @@ void Engine::WriteBehind(TierState& tier, TimePoint now) {
   }
 }
 
-// --- sets that wait ---
-
-void Engine::Park(Parked* parked) {
-  parked->next = nullptr;
-  Parked** at = &parked_;
-  while (*at != nullptr) at = &(*at)->next;
-  *at = parked;
-}
-
-void Engine::Unpark(Parked* parked) {
-  for (Parked** at = &parked_; *at != nullptr; at = &(*at)->next) {
-    if (*at != parked) continue;
-    *at = parked->next;
-    return;
-  }
-}
-
-void Engine::WakeParked(TimePoint now, bool look_at_deadlines) {
-  if (waking_) return;
-  waking_ = true;
-  if (look_at_deadlines) {
-    for (Parked** at = &parked_; *at != nullptr;) {
-      Parked* const parked = *at;
-      if (parked->deadline > now) {
-        at = &parked->next;
-        continue;
-      }
-      *at = parked->next;
-      parked->retry(parked, true);
-    }
-  }
-  while (parked_ != nullptr && !MutantOn(Mutant::kParkedNeverWoken)) {
-    Parked* const first = parked_;
-    // It may be gone as soon as it has succeeded.
-    Parked* const rest = first->next;
-    if (!first->retry(first, false)) break;
-    parked_ = rest;
-  }
-  waking_ = false;
-}
-
 }  // namespace spillway

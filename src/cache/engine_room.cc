@@ -1,5 +1,6 @@
 // Making room for a set: bytes, tokens, names and slots. Planned before it is
-// done, so that a set that can't be helped costs nobody anything.
+// done, so that a set that can't be helped costs nobody anything. And sets that wait
+// while room is made below.
 #include <algorithm>
 #include <array>
 #include <new>
@@ -458,6 +459,47 @@ bool Engine::KeepReserve(TierState& tier, const NewEntry& entry, TimePoint now) 
     }
   }
   return true;
+}
+
+// --- sets that wait ---
+
+void Engine::Park(Parked* parked) {
+  parked->next = nullptr;
+  Parked** at = &parked_;
+  while (*at != nullptr) at = &(*at)->next;
+  *at = parked;
+}
+
+void Engine::Unpark(Parked* parked) {
+  for (Parked** at = &parked_; *at != nullptr; at = &(*at)->next) {
+    if (*at != parked) continue;
+    *at = parked->next;
+    return;
+  }
+}
+
+void Engine::WakeParked(TimePoint now, bool look_at_deadlines) {
+  if (waking_) return;
+  waking_ = true;
+  if (look_at_deadlines) {
+    for (Parked** at = &parked_; *at != nullptr;) {
+      Parked* const parked = *at;
+      if (parked->deadline > now) {
+        at = &parked->next;
+        continue;
+      }
+      *at = parked->next;
+      parked->retry(parked, true);
+    }
+  }
+  while (parked_ != nullptr && !MutantOn(Mutant::kParkedNeverWoken)) {
+    Parked* const first = parked_;
+    // It may be gone as soon as it has succeeded.
+    Parked* const rest = first->next;
+    if (!first->retry(first, false)) break;
+    parked_ = rest;
+  }
+  waking_ = false;
 }
 
 }  // namespace spillway
