@@ -6,6 +6,10 @@
 # venv builds it).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+if [[ $# -gt 1 || ${1:---wheel} != --wheel ]]; then
+  echo "usage: bench/gpu/pack_py.sh [--wheel], not '$*'" >&2
+  exit 2
+fi
 
 tools/build.sh release spillway_self_contained
 pack=build/gpu-pack/py

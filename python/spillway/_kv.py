@@ -26,7 +26,7 @@ from . import _native as native
 from ._cache import Cache
 from ._operations import fill_get, fill_gets, fill_put
 from ._values import Value
-from .errors import CannotRestore, NoMemory, Refused
+from .errors import CannotRestore, InvalidArgument, NoMemory, Refused
 from .torch import _DTYPES, _on_cache_device, stream_order
 
 VERSION = 1
@@ -57,6 +57,10 @@ class Layout:
 
     layers: tuple[LayerShape, ...]
     chunk: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.chunk, int) or self.chunk < 1:
+            raise InvalidArgument(f"chunk is {self.chunk!r}: a number of tokens, 1 or more, is right")
 
     @property
     def full(self) -> list[int]:

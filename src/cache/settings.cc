@@ -359,11 +359,18 @@ std::span<const Setting> Settings() { return kSettings; }
 
 Result<const Setting*> FindSetting(std::string_view name) {
   std::vector<std::string_view> names;
+  std::vector<std::string_view> inside;  // Where it names a table.
+  const std::string table = fmt::format("{}.", name);
   for (const Setting& setting : kSettings) {
     if (setting.name == name) return &setting;
     names.push_back(setting.name);
+    if (setting.name.starts_with(table)) inside.push_back(setting.name);
   }
   names.emplace_back("preset");
+  if (!inside.empty()) {
+    return Bad(fmt::format("unknown setting '{}': it is a table, of {}", Printable(name),
+                           fmt::join(inside, ", ")));
+  }
   return Bad(fmt::format("unknown setting '{}'{}", Printable(name), DidYouMean(name, names)));
 }
 

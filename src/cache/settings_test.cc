@@ -176,6 +176,8 @@ TEST(BadSettings, WrongTypesSayWhatWouldBeRight) {
   EXPECT_THAT(Refused("ttl = [1]"), HasSubstr("ttl is a list; it must be a duration"));
   EXPECT_THAT(Refused("ttl = 07:32:00"), HasSubstr("ttl is a date or time"));
   EXPECT_THAT(Refused("thresholds = 0.7"), HasSubstr("t.toml:1: unknown setting 'thresholds'"));
+  EXPECT_THAT(Refused("thresholds = 0.7"),
+              HasSubstr("a table, of thresholds.normal, thresholds.pressure, "));
   EXPECT_THAT(Refused("[dwell]\nx = 1"), HasSubstr("unknown setting 'dwell.x'"));
 }
 

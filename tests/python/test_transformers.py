@@ -270,6 +270,21 @@ def test_what_can_not_be_restored_is_refused_with_the_reason(cache):
         st.save(past, "k", cache)
 
 
+@pytest.mark.parametrize("chunk", [0, -256, 2.5, "256"])
+def test_a_chunk_of_no_tokens_is_refused(cache, chunk):
+    model = llama().eval()
+    ids = torch.randint(0, 128, (1, 40))
+    past = transformers.DynamicCache(config=model.config)
+    model(ids, past_key_values=past, use_cache=True)
+    for call in (lambda: st.load_prefix(ids, model, cache, chunk=chunk),
+                 lambda: st.longest_prefix(ids, model, cache, chunk=chunk),
+                 lambda: st.save_prefix(past, model, ids, cache, chunk=chunk),
+                 lambda: st.save(past, "k", cache, chunk=chunk)):
+        with pytest.raises(spillway.InvalidArgument, match="chunk is "):
+            call()
+    assert len(cache) == 0
+
+
 def test_a_hole_is_a_miss_not_a_wrong_answer(cache):
     model = llama().eval()
     ids = torch.randint(0, 128, (1, 64))

@@ -44,7 +44,7 @@ CHUNK = 256
 # With half of the card a neighbour's PRESSURE (0.85) would begin while most of the rest is free, and
 # what lies in host memory alone would be destroyed for copies of what lies on the card.
 LATE = {"normal": 0.93, "pressure": 0.94, "critical": 0.96, "emergency": 0.98}
-MORE = {"thresholds": dict(LATE)}  # Settings of the cache, and from the command line.
+MORE = {"thresholds": LATE}  # Settings of the cache, and from the command line.
 
 
 def pause(rng, compress):
@@ -408,7 +408,8 @@ def main():
     parser.add_argument("--phase", type=float, default=30)
     parser.add_argument("--compress", type=float, default=2)
     parser.add_argument("--layers", type=int, default=32)
-    parser.add_argument("--only", default="", help="one way: spillway, pinned, offloaded, nothing")
+    parser.add_argument("--only", default="", choices=["spillway", "pinned", "offloaded", "nothing"],
+                        help="one way")
     parser.add_argument("--skip-quiet", action="store_true", help="only with the neighbour")
     parser.add_argument("--offload-all", action="store_true",
                         help="DynamicCache(offloading=True) may use all of the host's memory")
@@ -420,7 +421,11 @@ def main():
     args = parser.parse_args()
     if args.table:
         del MORE["thresholds"]
-    MORE.update(pair.split("=", 1) for pair in args.set)
+    for pair in args.set:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            parser.error(f"--set {pair}: NAME=VALUE is right")
+        MORE[name] = value
     deadline = Deadline(args.seconds)
     say_machine()
     # cuDNN makes a plan for every new length of a context, some 60 ms each: whoever runs first would

@@ -8,6 +8,7 @@ quick start as docs/python.md has it, and the same on a GPU where there is one.
 Each step prints its seconds; the first that fails ends it. Bounded: each has a minute.
 """
 
+import argparse
 import os
 import re
 import shutil
@@ -56,7 +57,11 @@ def step(name, *command, cwd, user):
 
 
 def main():
-    wheel = Path(sys.argv[1]).resolve()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("wheel", type=Path, help="as bench/gpu/pack_py.sh --wheel makes it")
+    wheel = parser.parse_args().wheel.resolve()
+    if not wheel.is_file():
+        parser.error(f"{wheel} is not there; bench/gpu/pack_py.sh --wheel makes one")
     release = Path("/etc/os-release").read_text()
     print(re.search(r'PRETTY_NAME="(.*)"', release).group(1), "Python", sys.version.split()[0],
           wheel.name, flush=True)
