@@ -16,13 +16,11 @@
 
 #include "ask/door.h"
 #include "ask/protocol.h"
+#include "ask/steady_time.h"
 #include "ask/unix_socket.h"
 
 namespace spillway {
 namespace {
-
-using SteadyClock = std::chrono::steady_clock;
-using SteadyTime = SteadyClock::time_point;
 
 // To learn what somebody holds; an event on a cache's strand takes far less.
 constexpr Duration kHeldWithin = std::chrono::seconds(1);
@@ -30,8 +28,6 @@ constexpr Duration kHeldWithin = std::chrono::seconds(1);
 constexpr Duration kOnTheWay = std::chrono::milliseconds(250);
 // Rounds of asking for what others could not give.
 constexpr int kRounds = 4;
-
-SteadyTime Now() { return SteadyClock::now(); }  // real world: a person waits
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/errors.h"
 #include "base/printable.h"
 
 namespace spillway {
@@ -19,8 +20,6 @@ constexpr std::size_t kShown = 24;
 
 constexpr std::string_view kRight =
     "right are: HELD 1 <device>, HOLD 1 <device> <bytes> <ms>, ASK 1 <device> <bytes> <ms>";
-
-Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 
 bool IsText(std::string_view line) {
   return std::ranges::all_of(line, [](char c) { return c >= ' ' && c <= '~'; });

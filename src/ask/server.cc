@@ -19,14 +19,12 @@
 #include <fmt/format.h>
 
 #include "ask/protocol.h"
+#include "ask/steady_time.h"
 #include "ask/unix_socket.h"
 #include "base/quiet_thread.h"
 
 namespace spillway {
 namespace {
-
-using SteadyClock = std::chrono::steady_clock;
-using SteadyTime = SteadyClock::time_point;
 
 // While something is on its way down it is looked at again this soon.
 constexpr Duration kBetweenSteps = std::chrono::microseconds(200);
@@ -34,8 +32,6 @@ constexpr Duration kBetweenSteps = std::chrono::microseconds(200);
 constexpr int kErrorsMax = 16;
 // Lines answered in one turn, so that one who sends many keeps nobody waiting.
 constexpr int kLinesPerTurn = 8;
-
-SteadyTime Now() { return SteadyClock::now(); }  // real world: neighbours wait
 
 }  // namespace
 

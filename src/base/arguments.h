@@ -7,12 +7,13 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/exit_status.h"
+
 namespace spillway {
 
 // Empty: go on. Else the command's exit status: it was asked for help, or got
 // words it does not know.
 inline std::optional<int> ReadArguments(CLI::App* app, int argc, char** argv) {
-  constexpr int kBadUse = 2;
   try {
     app->parse(argc, argv);
     return std::nullopt;

@@ -94,7 +94,7 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-std::string Names(std::span<const Unit> units) {
+std::string UnitNames(std::span<const Unit> units) {
   std::string names;
   for (const Unit& unit : units) {
     if (!names.empty()) names += &unit == &units.back() ? " or " : ", ";
@@ -130,7 +130,7 @@ Result<std::uint64_t> Parse(std::string_view what, std::string_view text,
     if (!value) return Bad(what, text, "it is too large");
     return *value;
   }
-  return Bad(what, text, fmt::format("the unit \"{}\" is none of {}", name, Names(units)));
+  return Bad(what, text, fmt::format("the unit \"{}\" is none of {}", name, UnitNames(units)));
 }
 
 // Up to three significant digits, but never fewer than the whole part has, and

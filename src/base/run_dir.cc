@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
+
 namespace spillway {
 namespace {
 
@@ -31,11 +33,6 @@ std::string WhyNot(const std::string& path, bool must_be_ours) {
   }
   if (::access(path.c_str(), R_OK | W_OK | X_OK) != 0) return std::strerror(errno);
   return {};
-}
-
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
 }
 
 // In the order in which they are tried, without the last.

@@ -11,13 +11,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/environment.h"
+
 namespace spillway {
 namespace {
-
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // Empty: it can be written to. Else why it can't.
 std::string WhyNot(const std::string& path) {

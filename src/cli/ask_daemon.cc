@@ -9,6 +9,7 @@
 
 #include "base/arguments.h"
 #include "base/parse.h"
+#include "cli/complain.h"
 #include "cli/daemon_link.h"
 
 namespace spillway {
@@ -16,11 +17,6 @@ namespace spillway {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-int Say(std::string_view command, const Error& error) {
-  fmt::print(stderr, "spillway {}: {}\n", command, error.message);
-  return error.code == Code::kInvalidArgument ? 2 : 1;
-}
 
 std::string Size(const Json& tier, const char* name) {
   return FormatBytes(tier.value(name, Bytes{0}));
@@ -78,11 +74,12 @@ int RunStats(int argc, char** argv) {
   app.add_flag("--json", as_json, "One JSON object instead");
   if (const auto done = ReadArguments(&app, argc, argv)) return *done;
   Result<DaemonLink> link = DaemonLink::Open(address);
-  if (!link) return Say("stats", link.error());
+  if (!link) return Complain("stats", link.error());
   const Result<std::string> text = link->Ask({"SPILL.STATS", "JSON"});
-  if (!text) return Say("stats", text.error());
+  if (!text) return Complain("stats", text.error());
   const Json stats = Json::parse(*text, nullptr, false);
-  if (!stats.is_object()) return Say("stats", {Code::kUnavailable, "that was no JSON object"});
+  if (!stats.is_object())
+    return Complain("stats", Error{Code::kUnavailable, "that was no JSON object"});
   if (as_json) {
     fmt::print("{}\n", stats.dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
@@ -101,13 +98,13 @@ int RunExplain(int argc, char** argv) {
   app.add_option("--db", database, "Its database, 0 to 15")->capture_default_str();
   if (const auto done = ReadArguments(&app, argc, argv)) return *done;
   Result<DaemonLink> link = DaemonLink::Open(address);
-  if (!link) return Say("explain", link.error());
+  if (!link) return Complain("explain", link.error());
   if (database != 0) {
     const Result<std::string> chosen = link->Ask({"SELECT", std::to_string(database)});
-    if (!chosen) return Say("explain", chosen.error());
+    if (!chosen) return Complain("explain", chosen.error());
   }
   const Result<std::string> text = link->Ask({"SPILL.EXPLAIN", key});
-  if (!text) return Say("explain", text.error());
+  if (!text) return Complain("explain", text.error());
   fmt::print("{}\n", *text);
   return 0;
 }

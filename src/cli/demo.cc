@@ -7,18 +7,10 @@
 #include <fmt/format.h>
 
 #include "base/parse.h"
+#include "cli/complain.h"
 #include "demo/play.h"
 
 namespace spillway {
-
-namespace {
-
-int Complain(const std::string& what, Code code = Code::kInvalidArgument) {
-  fmt::print(stderr, "spillway demo: {}\n", what);
-  return code == Code::kInvalidArgument ? 2 : 1;
-}
-
-}  // namespace
 
 int RunDemo(int argc, char** argv) {
   demo::DemoOptions options;
@@ -45,16 +37,16 @@ int RunDemo(int argc, char** argv) {
   }
   if (!length.empty()) {
     const Result<Duration> parsed = ParseDuration(length);
-    if (!parsed) return Complain("--for: " + parsed.error().message);
+    if (!parsed) return Complain("demo", "--for: " + parsed.error().message);
     options.length = *parsed;
   }
   if (!card_size.empty()) {
     const Result<Bytes> parsed = ParseBytes(card_size);
-    if (!parsed) return Complain("--card-size: " + parsed.error().message);
+    if (!parsed) return Complain("demo", "--card-size: " + parsed.error().message);
     options.card_bytes = *parsed;
   }
   const Result<int> played = demo::Play(options);
-  if (!played) return Complain(played.error().message, played.error().code);
+  if (!played) return Complain("demo", played.error());
   return *played;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/arguments.h"
 #include "base/parse.h"
+#include "cli/complain.h"
 #include "cli/replay_progress.h"
 #include "replay/order/orders.h"
 #include "replay/plot.h"
@@ -23,7 +24,6 @@
 namespace spillway {
 namespace {
 
-constexpr int kBadUse = 2;
 constexpr int kCantWrite = 1;
 
 constexpr const char* kAbout =
@@ -99,11 +99,6 @@ void Describe(CLI::App* app, Flags* flags) {
   app->add_flag("--json", flags->json, "one object a line");
   app->add_flag("--skip-bad", flags->skip_bad, "counts broken lines and goes on");
   app->footer(kMore);
-}
-
-int Complain(std::string_view what) {
-  fmt::print(stderr, "spillway replay: {}\n", what);
-  return kBadUse;
 }
 
 Result<Trace> Read(const Flags& flags, ReplayProgressBar* bar) {
@@ -227,16 +222,17 @@ Row RunOne(const std::string& policy, std::size_t blocks, const Trace& trace,
 
 int Replay(const Flags& flags) {
   const Result<FlagSettings> settings = ParseFlags(flags.flags);
-  if (!settings) return Complain(settings.error().message);
+  if (!settings) return Complain("replay", settings.error().message);
   for (const std::string& policy : flags.policies) {
-    if (auto made = MakeReplayPolicy(policy, 1, 1); !made) return Complain(made.error().message);
+    if (auto made = MakeReplayPolicy(policy, 1, 1); !made)
+      return Complain("replay", made.error().message);
   }
   ReplayProgressBar bar;
   const Result<Trace> trace = Read(flags, &bar);
   bar.Clear();
-  if (!trace) return Complain(trace.error().message);
+  if (!trace) return Complain("replay", trace.error().message);
   const Result<std::vector<std::size_t>> capacities = Check(flags, *trace);
-  if (!capacities) return Complain(capacities.error().message);
+  if (!capacities) return Complain("replay", capacities.error().message);
 
   const std::vector<RequestFlags> hints = MakeFlags(*trace, *settings, flags.seed);
   std::vector<std::uint32_t> next_uses;

@@ -15,6 +15,7 @@
 #include "ask/protocol.h"
 #include "base/parse.h"
 #include "cli/ask_device.h"
+#include "cli/complain.h"
 #include "cli/run_child.h"
 
 namespace spillway {
@@ -25,11 +26,6 @@ constexpr const char* kWho = "spillway room";
 template <typename... Args>
 void Say(fmt::format_string<Args...> format, Args&&... args) {
   fmt::print(stderr, "room: {}\n", fmt::format(format, std::forward<Args>(args)...));
-}
-
-int Complain(const std::string& message, int exit_code) {
-  fmt::print(stderr, "{}: {}\n", kWho, message);
-  return exit_code;
 }
 
 struct RoomOptions {
@@ -49,7 +45,7 @@ int Room(const RoomOptions& options, char** command) {
   } else if (options.partial) {
     Say("{}; running anyway (--partial)", got.why_not);
   } else {
-    return Complain(got.why_not + "; --partial would run CMD all the same", kNoRoom);
+    return Complain("room", got.why_not + "; --partial would run CMD all the same", kNoRoom);
   }
   return RunChild(kWho, command);
 }
@@ -91,28 +87,28 @@ int RunRoom(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (dashes == arguments.end() || dashes + 1 == arguments.end()) {
-    return Complain("no CMD given: spillway room 30GiB -- CMD [ARGUMENTS]", 2);
+    return Complain("room", "no CMD given: spillway room 30GiB -- CMD [ARGUMENTS]");
   }
   const Result<Bytes> bytes = ParseBytes(size);
-  if (!bytes) return Complain("SIZE: " + bytes.error().message, 2);
+  if (!bytes) return Complain("room", "SIZE: " + bytes.error().message);
   if (*bytes == 0 || *bytes > kAskBytesMax) {
-    return Complain(fmt::format("SIZE: {} can't be asked for", FormatBytes(*bytes)), 2);
+    return Complain("room", fmt::format("SIZE: {} can't be asked for", FormatBytes(*bytes)));
   }
   options.ask.bytes = *bytes;
   for (const auto& [name, text, value] : {std::tuple{"--within", &within, &options.ask.within},
                                           std::tuple{"--for", &hold, &options.ask.hold}}) {
     if (text->empty()) continue;
     const Result<Duration> duration = ParseDuration(*text);
-    if (!duration) return Complain(fmt::format("{}: {}", name, duration.error().message), 2);
+    if (!duration) return Complain("room", fmt::format("{}: {}", name, duration.error().message));
     *value = *duration;
   }
   if (device.empty()) {
     Result<std::string> only = OnlyDevice("default");
-    if (!only) return Complain(only.error().message + " with --device", 2);
+    if (!only) return Complain("room", only.error().message + " with --device");
     device = std::move(*only);
   }
   Result<NamedDevice> named = FindDevice(device);
-  if (!named) return Complain("--device: " + named.error().message, 2);
+  if (!named) return Complain("room", "--device: " + named.error().message);
   options.ask.device = std::move(*named);
   // After the last argument there is always a null pointer.
   return Room(options, argv + own + 1);

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/parse.h"
+#include "cli/complain.h"
 #include "cli/named_device.h"
 #include "cli/selftest_checks.h"
 #include "cli/selftest_rows.h"
@@ -30,11 +31,6 @@ namespace {
 
 constexpr Duration kTrialWithin = std::chrono::seconds(10);
 constexpr Bytes kCardBytes = 64 * kMiB;
-
-int Complain(const std::string& message, int exit_code) {
-  fmt::print(stderr, "spillway selftest: {}\n", message);
-  return exit_code;
-}
 
 double Microseconds(Duration time) {
   return std::chrono::duration<double, std::micro>(time).count();
@@ -216,7 +212,7 @@ int RunSelftest(int argc, char** argv) {
   }
   SetLogLevel(LogLevel::kError);  // The rest is in the report.
   const Result<Bytes> most = ParseBytes(memory);
-  if (!most) return Complain("--memory: " + most.error().message, 2);
+  if (!most) return Complain("selftest", "--memory: " + most.error().message);
   if (!leave.how.empty()) {
     leave.device = device;
     leave.bytes = *most;
@@ -227,13 +223,13 @@ int RunSelftest(int argc, char** argv) {
     reports = TestAll(*most);
   } else {
     const Result<NamedDevice> named = FindDevice(device);
-    if (!named) return Complain("--device: " + named.error().message, 2);
+    if (!named) return Complain("selftest", "--device: " + named.error().message);
     if (!named->is_gpu && device != "cpu") {
       return Complain(
+          "selftest",
           fmt::format("--device: '{}' is no GPU; there are cuda:N, hip:N, a GPU's UUID, and cpu, "
                       "which tries a private card",
-                      device),
-          2);
+                      device));
     }
     reports.push_back(named->is_gpu ? TestGpu(*named, *most) : TestCard());
   }

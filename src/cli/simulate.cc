@@ -13,14 +13,14 @@
 #include <fmt/format.h>
 
 #include "base/arguments.h"
+#include "base/errors.h"
 #include "base/parse.h"
 #include "cache/settings.h"
+#include "cli/complain.h"
 #include "replay/run_scenario.h"
 
 namespace spillway {
 namespace {
-
-constexpr int kBadUse = 2;
 
 constexpr const char* kAbout =
     R"(A scenario on a virtual clock, decision by decision: the real engine, one device
@@ -52,8 +52,6 @@ struct Flags {
   std::string policy;
   std::string bytes_per_token = fmt::to_string(Scenario::kDefaultBytesPerToken);
 };
-
-Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 
 std::string MeaningOf(std::string_view name) { return std::string((*FindSetting(name))->meaning); }
 
@@ -121,21 +119,17 @@ Result<Scenario::Settings> SettingsOf(const Flags& flags) {
   return Scenario::Settings{*options, *bytes_per_token};
 }
 
-int Complain(std::string_view what) {
-  fmt::print(stderr, "spillway simulate: {}\n", what);
-  return kBadUse;
-}
-
 int Simulate(const Flags& flags) {
   const Result<Scenario::Settings> settings = SettingsOf(flags);
-  if (!settings) return Complain(settings.error().message);
+  if (!settings) return Complain("simulate", settings.error().message);
   const Result<std::unique_ptr<Scenario>> scenario = Scenario::Open(*settings);
-  if (!scenario) return Complain(scenario.error().message);
+  if (!scenario) return Complain("simulate", scenario.error().message);
   if (flags.file == "-") return RunScenario(scenario->get(), STDIN_FILENO, stdout, stderr);
 
   const int fd = open(flags.file.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
-    return Complain(fmt::format("can't open '{}': {}", flags.file, std::strerror(errno)));
+    return Complain("simulate",
+                    fmt::format("can't open '{}': {}", flags.file, std::strerror(errno)));
   }
   const int status = RunScenario(scenario->get(), fd, stdout, stderr);
   close(fd);

@@ -18,6 +18,7 @@
 #include "ask/protocol.h"
 #include "base/parse.h"
 #include "cli/ask_device.h"
+#include "cli/complain.h"
 #include "cli/holdings.h"
 #include "cli/named_device.h"
 #include "device/cpu/cpu_device.h"
@@ -42,14 +43,9 @@ struct SqueezeOptions {
 };
 
 template <typename... Args>
-void Say(fmt::format_string<Args...> format, Args&&... args) {
+void Tell(fmt::format_string<Args...> format, Args&&... args) {
   fmt::print("squeeze: {}\n", fmt::format(format, std::forward<Args>(args)...));
   std::fflush(stdout);
-}
-
-int Complain(const std::string& message, int exit_code) {
-  fmt::print(stderr, "spillway squeeze: {}\n", message);
-  return exit_code;
 }
 
 // SIGINT and SIGTERM, held back while this lives and asked for by hand: the
@@ -164,7 +160,7 @@ std::string TakeAll(const Target& place, Holdings& holdings, const SqueezeOption
   return {};
 }
 
-std::string Milliseconds(SteadyClock::duration time) {
+std::string InMilliseconds(SteadyClock::duration time) {
   return fmt::format("{:.1f} ms", std::chrono::duration<double, std::milli>(time).count());
 }
 
@@ -180,30 +176,32 @@ std::optional<DeviceRoom> AskFirst(const Target& place, const SqueezeOptions& op
                                 .bytes = options.bytes,
                                 .within = options.patience,
                                 .hold = options.hold.value_or(kAskTimeMax)});
-  for (const std::string& line : Describe(room.room)) Say("{}", line);
+  for (const std::string& line : Describe(room.room)) Tell("{}", line);
   if (room.room.answers().empty())
-    Say("no cache listens on the {}: nobody to ask", place.gpu ? "GPU" : "card");
-  if (room.free) Say("asked: {} free after {}", FormatBytes(*room.free), Milliseconds(room.took));
+    Tell("no cache listens on the {}: nobody to ask", place.gpu ? "GPU" : "card");
+  if (room.free)
+    Tell("asked: {} free after {}", FormatBytes(*room.free), InMilliseconds(room.took));
   return room;
 }
 
 int Squeeze(const SqueezeOptions& options) {
   StopSignals signals;
   const Result<Target> place = OpenTarget(options);
-  if (!place) return Complain(place.error().message, 1);
+  if (!place) return Complain("squeeze", place.error().message, 1);
   Device* const device = place->get();
   if (options.bytes > device->total()) {
-    return Complain(fmt::format("{} is more than {} has: {}", FormatBytes(options.bytes),
+    return Complain("squeeze",
+                    fmt::format("{} is more than {} has: {}", FormatBytes(options.bytes),
                                 place->words(), FormatBytes(device->total())),
                     2);
   }
   Holdings holdings(device);
   if (Status reserved = holdings.Reserve(options.bytes); !reserved) {
-    return Complain(reserved.error().message, 1);
+    return Complain("squeeze", reserved.error().message, 1);
   }
   const Result<Reading> reading = device->ReadMemory();
-  Say("taking {} of {} ({}, {} free)", FormatBytes(options.bytes), place->words(),
-      FormatBytes(device->total()), reading ? FormatBytes(reading->free) : "?");
+  Tell("taking {} of {} ({}, {} free)", FormatBytes(options.bytes), place->words(),
+       FormatBytes(device->total()), reading ? FormatBytes(reading->free) : "?");
 
   if (options.after > Duration::zero()) (void)signals.CameWithin(options.after);
   const auto start = SteadyClock::now();
@@ -212,19 +210,19 @@ int Squeeze(const SqueezeOptions& options) {
   int waited = 0;
   const std::string why_short = TakeAll(*place, holdings, options, signals, &first_us, &waited);
   const auto taken = SteadyClock::now();
-  if (options.when) Say("began to take at {}.{:06}", first_us / 1'000'000, first_us % 1'000'000);
+  if (options.when) Tell("began to take at {}.{:06}", first_us / 1'000'000, first_us % 1'000'000);
   if (why_short.empty()) {
-    Say("has {} after {}", FormatBytes(holdings.held()), Milliseconds(taken - start));
+    Tell("has {} after {}", FormatBytes(holdings.held()), InMilliseconds(taken - start));
   } else {
-    Say("has only {} of {} after {}: {}", FormatBytes(holdings.held()), FormatBytes(options.bytes),
-        Milliseconds(taken - start), why_short);
+    Tell("has only {} of {} after {}: {}", FormatBytes(holdings.held()), FormatBytes(options.bytes),
+         InMilliseconds(taken - start), why_short);
   }
-  if (waited > 0) Say("{} of its steps were refused at first", waited);
+  if (waited > 0) Tell("{} of its steps were refused at first", waited);
   if (!signals.came()) (void)signals.CameWithin(options.hold);
   const auto held_for = SteadyClock::now() - taken;
   const Bytes held = holdings.held();
   holdings.GiveBack();
-  Say("returned {} after {}", FormatBytes(held), FormatDuration(held_for));
+  Tell("returned {} after {}", FormatBytes(held), FormatDuration(held_for));
   return why_short.empty() || signals.came() ? 0 : 1;
 }
 
@@ -279,8 +277,10 @@ int RunSqueeze(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (card_option->count() > 0) {
-    if (card.empty()) return Complain("--card needs a name: a card of our own is no use", 2);
-    if (!options.device.empty()) return Complain("--card and --device: name one of them", 2);
+    if (card.empty())
+      return Complain("squeeze", "--card needs a name: a card of our own is no use");
+    if (!options.device.empty())
+      return Complain("squeeze", "--card and --device: name one of them");
     options.device = "cpu:" + card;
   }
   if (options.device.empty()) options.device = "cpu:default";
@@ -291,9 +291,10 @@ int RunSqueeze(int argc, char** argv) {
                                Read("--after", after, ParseDuration, &options.after),
                                Read("--every", every, ParseDuration, &options.every),
                                Read("--patience", patience, ParseDuration, &options.patience)}) {
-    if (!status) return Complain(status.error().message, 2);
+    if (!status) return Complain("squeeze", status.error().message);
   }
-  if (options.bytes == 0 || options.step == 0) return Complain("0 bytes are nothing to take", 2);
+  if (options.bytes == 0 || options.step == 0)
+    return Complain("squeeze", "0 bytes are nothing to take");
   return Squeeze(options);
 }
 

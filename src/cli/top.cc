@@ -13,9 +13,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/arguments.h"
+#include "base/errors.h"
 #include "base/parse.h"
 #include "base/printable.h"
 #include "base/small_file.h"
+#include "base/times.h"
+#include "cli/complain.h"
 #include "cli/top_machine.h"
 #include "cli/top_view.h"
 #include "cli/top_watch.h"
@@ -41,13 +44,6 @@ struct Flags {
   bool once = false;
   bool json = false;
 };
-
-int Complain(const Error& error) {
-  fmt::print(stderr, "spillway top: {}\n", error.message);
-  return error.code == Code::kInvalidArgument ? 2 : 1;
-}
-
-Error Bad(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
 
 // "http://127.0.0.1:7380", with or without what stands before and behind it.
 Result<demo::HttpAddress> AddressOf(std::string_view url) {
@@ -83,11 +79,6 @@ Result<std::string> PasswordOf(const std::string& path) {
   if (!text) return text.error();
   if (!*text) return Bad(path + ": there is no such file");
   return (*text)->substr(0, (*text)->find_first_of("\r\n"));
-}
-
-std::int64_t UnixMs() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
 class Top {
@@ -195,7 +186,7 @@ int PrintJson(const demo::HttpAddress& address) {
         std::pair("contexts", "/api/v1/contexts?limit=100"),
         std::pair("events", "/api/v1/events?limit=100")}) {
     const Result<std::string> text = http.Get(target);
-    if (!text) return Complain(text.error());
+    if (!text) return Complain("top", text.error());
     all[name] = nlohmann::ordered_json::parse(*text, nullptr, false);
   }
   using Handler = nlohmann::ordered_json::error_handler_t;
@@ -218,17 +209,18 @@ int RunTop(int argc, char** argv) {
   app.add_flag("--json", flags.json, "Print all of it as JSON and end")->excludes(once);
   if (const auto done = ReadArguments(&app, argc, argv)) return *done;
   Result<demo::HttpAddress> address = AddressOf(flags.url);
-  if (!address) return Complain(address.error());
+  if (!address) return Complain("top", address.error());
   const Result<std::string> password = PasswordOf(flags.password_file);
-  if (!password) return Complain(password.error());
+  if (!password) return Complain("top", password.error());
   address->password = *password;
   const Result<Duration> every = ParseDuration(flags.every);
-  if (!every) return Complain(Bad("--every: " + every.error().message));
-  if (*every < std::chrono::milliseconds(100)) return Complain(Bad("--every: at least 100ms"));
+  if (!every) return Complain("top", Bad("--every: " + every.error().message));
+  if (*every < std::chrono::milliseconds(100))
+    return Complain("top", Bad("--every: at least 100ms"));
   std::optional<Duration> how_long;
   if (!flags.how_long.empty()) {
     const Result<Duration> time = ParseDuration(flags.how_long);
-    if (!time) return Complain(Bad("--for: " + time.error().message));
+    if (!time) return Complain("top", Bad("--for: " + time.error().message));
     how_long = *time;
   }
   if (flags.json) return PrintJson(*address);
@@ -237,7 +229,7 @@ int RunTop(int argc, char** argv) {
     // Where somebody is asked for by name, nobody is an error.
     if (const auto health = demo::HttpClient(*address).Get("/healthz");
         !health && !flags.url.empty()) {
-      return Complain(health.error());
+      return Complain("top", health.error());
     }
     return Top(*address, *every).Once();
   }

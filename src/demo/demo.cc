@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/parse.h"
+#include "base/times.h"
 #include "demo/figures_told.h"
 #include "demo/replayed.h"
 #include "demo/socket_contexts.h"
@@ -29,11 +30,6 @@ AgentSettings AgentSettingsFor(Bytes card_bytes) {
   settings.bytes_per_token = std::max<Bytes>(8, card_bytes / kCardTokens / 8 * 8);
   settings.think = milliseconds(150);  // A round takes about a second: one can follow it.
   return settings;
-}
-
-std::int64_t UnixMs() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<milliseconds>(now).count();
 }
 
 }  // namespace

@@ -1,23 +1,21 @@
 #include "demo/figures_told.h"
 
-namespace spillway::demo {
+#include "base/times.h"
 
-namespace {
-double Seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
-}  // namespace
+namespace spillway::demo {
 
 std::vector<FigureTold> FiguresTold(const DemoFacts& f) {
   std::vector<FigureTold> told;
   const auto add = [&](const char* name, auto value) {
     told.push_back({name, static_cast<double>(value)});
   };
-  const double prefill = Seconds(f.prefill_per_token);
+  const double prefill = InSeconds(f.prefill_per_token);
   add("contexts", f.contexts);
   add("rounds_total", f.rounds);
   add("turns_total", f.turns.requests);
   add("resumes_total", f.counts.resumes);
   add("resumed_tokens_total", f.counts.resumed_tokens);
-  add("resume_seconds_total", Seconds(f.counts.resume_time));
+  add("resume_seconds_total", InSeconds(f.counts.resume_time));
   add("found_tokens_total", f.turns.found);
   add("asked_tokens_total", f.turns.asked);
   add("saved_prefill_seconds_total", static_cast<double>(f.turns.found) * prefill);
@@ -32,8 +30,8 @@ std::vector<FigureTold> FiguresTold(const DemoFacts& f) {
   add("fetched_ahead_bytes_total", f.totals.ahead);
   add("strangers_total", f.strangers);
   if (f.stranger && f.stranger->had) {
-    if (f.stranger->sensed) add("stranger_sensed_seconds", Seconds(*f.stranger->sensed));
-    add("stranger_had_seconds", Seconds(*f.stranger->had));
+    if (f.stranger->sensed) add("stranger_sensed_seconds", InSeconds(*f.stranger->sensed));
+    add("stranger_had_seconds", InSeconds(*f.stranger->had));
     add("stranger_dropped", f.stranger->dropped);
     add("stranger_lost", f.stranger->lost);
   }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/errors.h"
 #include "base/parse.h"
 #include "base/run_dir.h"
 #include "demo/folder.h"
@@ -17,8 +18,6 @@
 namespace spillway::demo {
 
 namespace {
-
-Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 
 Status CheckLength(Duration length) {
   if (length >= kDemoLengthMin && length <= kDemoLengthMax) return {};

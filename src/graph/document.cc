@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/errors.h"
 #include "base/nearest.h"
 #include "base/printable.h"
 #include "graph/step_graph_impl.h"
@@ -17,8 +18,6 @@ namespace spillway {
 namespace {
 
 using nlohmann::json;
-
-Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 
 // One object of the document: fields are asked for by name, and the first thing
 // that is wrong is kept.

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/errors.h"
 #include "base/nearest.h"
 #include "base/printable.h"
 #include "graph/step_graph_impl.h"
@@ -13,7 +14,6 @@ namespace {
 
 constexpr double kEstMsMax = 31'536'000'000;  // A year.
 
-Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 Error Full(std::string_view what, std::size_t most) {
   return Error{Code::kBusy, fmt::format("the step graph holds {} {}, its most", most, what)};
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
+#include "base/times.h"
 #include "http/answers.h"
 #include "http/api_json.h"
 #include "http/guard.h"
@@ -17,11 +18,6 @@
 namespace spillway::http {
 
 namespace {
-
-std::int64_t UnixMs() {
-  const auto now = std::chrono::system_clock::now();  // real world: for people to read
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count();
-}
 
 std::int64_t MsOf(TimePoint at) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(at.time_since_epoch()).count();

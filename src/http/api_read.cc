@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/parse.h"
+#include "base/times.h"
 #include "cache/stats_json.h"
 #include "http/answers.h"
 #include "http/contexts_json.h"
@@ -27,11 +28,6 @@ constexpr std::size_t kEventsMax = 1000;
 constexpr std::size_t kEventsInStep = 200;
 constexpr std::size_t kPointsMax = History::kKept;
 constexpr std::size_t kPassagesMax = 100;
-
-std::int64_t UnixMs() {
-  const auto now = std::chrono::system_clock::now();  // real world: for people to read
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count();
-}
 
 }  // namespace
 

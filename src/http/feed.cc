@@ -4,16 +4,9 @@
 #include <chrono>
 #include <new>
 
+#include "base/times.h"
+
 namespace spillway::http {
-
-namespace {
-
-std::int64_t UnixMs() {
-  const auto now = std::chrono::system_clock::now();  // real world: for people to read
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count();
-}
-
-}  // namespace
 
 Feed::Item& Feed::Next() {
   Item& item = items_[++latest_ % kKept];

@@ -28,8 +28,8 @@ using Tcp = asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
 namespace {
-
 constexpr std::size_t kReadAtOnce = 16 * 1024;
+}  // namespace
 
 // What all connections share. Only `pool` runs elsewhere than on the one thread.
 struct Shared {
@@ -252,8 +252,6 @@ void Session::AwaitStep() {
     if (!cancelled) self->StepStream();
   });
 }
-
-}  // namespace
 
 // --- the server ---
 

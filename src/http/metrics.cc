@@ -5,14 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "base/times.h"
 #include "spillway/mode.h"
 #include "spillway/version.h"
 
 namespace spillway::http {
 
 namespace {
-
-double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 std::vector<const TierStats*> TiersOf(const Stats& stats) {
   std::vector<const TierStats*> tiers;
@@ -76,7 +75,7 @@ void AddTierMoves(const std::vector<const TierStats*>& tiers, Exposition* to) {
 void AddGiveBack(const GiveBackStats& given, Exposition* to) {
   to->Histogram("spillway_give_back_seconds",
                 "Time from a request for memory until the last of it was free.", given.kBounds,
-                given.within, Seconds(given.total));
+                given.within, InSeconds(given.total));
   to->Counter("spillway_give_back_bytes_total", "Given back on request.", given.bytes);
 }
 
@@ -207,7 +206,7 @@ void AddSources(const Stats& stats, Exposition* to) {
   }
   to->Gauge("spillway_reading_age_seconds", "Age of the last good reading.");
   for (const Of& of : sources) {
-    if (of.source->reading) to->Sample(Seconds(of.source->age), {{"tier", of.tier->name}});
+    if (of.source->reading) to->Sample(InSeconds(of.source->age), {{"tier", of.tier->name}});
   }
 }
 

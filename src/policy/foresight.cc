@@ -7,20 +7,17 @@
 #include <utility>
 
 #include "base/mutant.h"
+#include "base/times.h"
 
 namespace spillway {
 
-namespace {
-double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-}  // namespace
-
 double RateByIdleness(const Facts& facts, TimePoint now) {
-  return 1 / (std::max(Seconds(now - facts.last_use), 0.0) + 1);
+  return 1 / (std::max(InSeconds(now - facts.last_use), 0.0) + 1);
 }
 
 double RateOf(const Outlook& outlook, double otherwise, TimePoint now) {
   if (!outlook.wanted()) return 0;
-  const double eta = std::max(outlook.eta_s - Seconds(now - outlook.as_of), 0.0);
+  const double eta = std::max(outlook.eta_s - InSeconds(now - outlook.as_of), 0.0);
   return outlook.conf * outlook.p / (eta + 1) + (1 - outlook.conf) * otherwise;
 }
 

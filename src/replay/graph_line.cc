@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/errors.h"
 #include "base/nearest.h"
 #include "base/printable.h"
 
@@ -15,8 +16,6 @@ namespace spillway {
 namespace {
 
 using nlohmann::json;
-
-Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 
 struct Shape {
   std::string_view what;

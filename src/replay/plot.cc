@@ -58,7 +58,7 @@ std::string Escaped(std::string_view text) {
   return out;
 }
 
-std::string Tokens(double tokens) {
+std::string TokensLabel(double tokens) {
   if (tokens >= 1e6) return fmt::format("{:.3g}M", tokens / 1e6);
   if (tokens >= 1e3) return fmt::format("{:.3g}k", tokens / 1e3);
   return fmt::format("{:.0f}", tokens);
@@ -76,7 +76,7 @@ void DrawAxes(const Frame& frame, std::string* svg) {
   for (int i = 0; i <= 4; ++i) {
     const double at = frame.least + (frame.most - frame.least) * i / 4;
     *svg += fmt::format("<text x='{:.1f}' y='{}' text-anchor='middle'>{}</text>\n",
-                        frame.X(std::exp2(at)), kBottom + 18, Tokens(std::exp2(at)));
+                        frame.X(std::exp2(at)), kBottom + 18, TokensLabel(std::exp2(at)));
   }
   *svg += fmt::format("<text x='{}' y='{}' text-anchor='middle'>capacity, tokens</text>\n",
                       (kLeft + kRight) / 2, kBottom + 36);

@@ -33,7 +33,7 @@ class EverSeen {
   std::vector<std::uint8_t> seen_;
 };
 
-double Tokens(const Trace& trace, std::size_t run, std::uint64_t input) {
+double TokensOf(const Trace& trace, std::size_t run, std::uint64_t input) {
   return static_cast<double>(
       std::min<std::uint64_t>(std::uint64_t{trace.block_tokens} * run, input));
 }
@@ -98,10 +98,10 @@ ReplayResult Replay(const Trace& trace, const std::vector<RequestFlags>& flags,
     if (!next_uses.empty()) {
       visit.next_use = std::span(next_uses).subspan(result.references, visit.chain.size());
     }
-    const double hit = Tokens(trace, cache->Serve(visit), request.tokens);
+    const double hit = TokensOf(trace, cache->Serve(visit), request.tokens);
     hit_tokens += hit;
     result.saved_s += PrefillSeconds(hit);
-    result.most_saved_s += PrefillSeconds(Tokens(trace, ever.Serve(visit.chain), request.tokens));
+    result.most_saved_s += PrefillSeconds(TokensOf(trace, ever.Serve(visit.chain), request.tokens));
     result.references += visit.chain.size();
     ++result.requests;
     if (progress && number % kProgressRequests == 0) progress(number);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/times.h"
 #include "cache/settings.h"
 #include "tier/virtual_tier.h"
 
@@ -16,8 +17,6 @@ namespace {
 std::string Quoted(std::string_view text) { return nlohmann::json(text).dump(); }
 
 std::string Flag(bool value) { return value ? "true" : "false"; }
-
-double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
 
@@ -73,7 +72,7 @@ Status Scenario::MoveClock(const ScenarioLine& line) {
     const Duration now = clock_->Now().time_since_epoch();
     if (*line.at < now) {
       return Error{Code::kInvalidArgument, fmt::format("at is {}, after {}: time never falls",
-                                                       Seconds(*line.at), Seconds(now))};
+                                                       InSeconds(*line.at), InSeconds(now))};
     }
     clock_->Set(TimePoint(*line.at));
   }

@@ -10,14 +10,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/errors.h"
 #include "base/nearest.h"
 #include "base/printable.h"
 #include "replay/seconds.h"
 
 namespace spillway {
 namespace {
-
-Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 
 // --- from text to fields ---
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include "base/errors.h"
 #include "base/nearest.h"
 #include "base/printable.h"
 #include "base/small_file.h"
@@ -16,8 +17,6 @@
 namespace spillway::server {
 
 namespace {
-
-Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 
 Error At(std::string_view file, const toml::node& node, std::string_view what) {
   return Bad(fmt::format("{}:{}: {}", file, node.source().begin.line, what));

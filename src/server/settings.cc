@@ -7,14 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "base/errors.h"
 #include "base/parse.h"
 #include "base/printable.h"
 
 namespace spillway::server {
 
 namespace {
-
-Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 
 template <typename Number>
 Status ReadNumber(std::string_view text, Number* number) {

@@ -5,11 +5,9 @@
 
 #include <fmt/format.h>
 
-namespace spillway::view {
+#include "base/times.h"
 
-namespace {
-double InSeconds(Duration time) { return std::chrono::duration<double>(time).count(); }
-}  // namespace
+namespace spillway::view {
 
 std::string Upper(std::string_view name) {
   std::string out(name);

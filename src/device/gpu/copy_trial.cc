@@ -37,8 +37,8 @@ class Ground {
       device_ = 0;
       return driver_.Failed("memory for a trial of copies", code);
     }
-    constexpr std::size_t kPage = 4096;
-    host_ = static_cast<std::byte*>(std::aligned_alloc(kPage, bytes_));
+    constexpr std::size_t kPageBytes = 4096;
+    host_ = static_cast<std::byte*>(std::aligned_alloc(kPageBytes, bytes_));
     if (host_ == nullptr) return Error{Code::kNoMemory, "no memory for a trial of copies"};
     std::fill_n(host_, bytes_, std::byte{0x5a});
     pins_->Added(host_, bytes_);

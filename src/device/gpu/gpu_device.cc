@@ -31,8 +31,6 @@ constexpr int kAccessTries = 64;
 // In the place of a chunk's handle: the driver did not take it back.
 constexpr GpuHandle kStuck = ~GpuHandle{0};
 
-GpuAddress AddressOf(const void* at) { return reinterpret_cast<GpuAddress>(at); }
-
 // Addresses of this process that nobody can follow, for chunks that have others.
 Result<GpuAddress> TakeNames(Bytes bytes, Bytes align) {
   void* const all =

@@ -12,10 +12,6 @@
 
 namespace spillway {
 
-namespace {
-GpuAddress AddressOf(const void* at) { return reinterpret_cast<GpuAddress>(at); }
-}  // namespace
-
 // What names a slab's memory becomes the slab's own address. Nothing else lies in
 // our ranges: they are addresses of this process that were set aside for it.
 GpuDevice::Stretch GpuDevice::RealAt(GpuAddress at, Bytes bytes) const {

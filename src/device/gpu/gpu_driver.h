@@ -24,6 +24,7 @@ enum class GpuKind : std::uint8_t { kCuda, kHip };
 std::string_view Name(GpuKind kind);  // "cuda", "hip"
 
 using GpuAddress = std::uint64_t;
+inline GpuAddress AddressOf(const void* at) { return reinterpret_cast<GpuAddress>(at); }
 using GpuHandle = std::uint64_t;  // Physical memory.
 using GpuStream = void*;
 using GpuEvent = void*;

@@ -27,7 +27,7 @@ constexpr std::string_view kName = "amd-sysfs";
 constexpr std::string_view kTotal = "mem_info_vram_total";
 constexpr std::string_view kUsed = "mem_info_vram_used";
 
-struct Card {
+struct AmdCard {
   std::string directory;  // SYS/class/drm/card3/device
   std::string pci;
   Scope scope = Scope::kCard;
@@ -77,13 +77,13 @@ Result<Bytes> BytesIn(const SmallFile& file) {
                                                Printable(file.path()), Printable(*text))};
 }
 
-std::string_view PackageOf(const Card& card) {
+std::string_view PackageOf(const AmdCard& card) {
   return std::string_view(card.pci).substr(0, card.pci.rfind('.'));
 }
 
-void MarkPartitions(std::vector<Card>* cards) {
-  for (Card& card : *cards) {
-    const auto same = [&](const Card& other) { return PackageOf(other) == PackageOf(card); };
+void MarkPartitions(std::vector<AmdCard>* cards) {
+  for (AmdCard& card : *cards) {
+    const auto same = [&](const AmdCard& other) { return PackageOf(other) == PackageOf(card); };
     const bool shares = std::ranges::count_if(*cards, same) > 1;
     // Only a package's first partition shows its memory.
     if (shares || TextOf(card.directory, kTotal) == "0") card.scope = Scope::kPartition;
@@ -91,8 +91,8 @@ void MarkPartitions(std::vector<Card>* cards) {
 }
 
 struct Scan {
-  std::vector<Card> cards;  // By PCI id.
-  std::string why_not;      // What could not be looked at.
+  std::vector<AmdCard> cards;  // By PCI id.
+  std::string why_not;         // What could not be looked at.
 };
 
 Scan ScanCards(const Machine& machine) {
@@ -102,7 +102,7 @@ Scan ScanCards(const Machine& machine) {
   for (std::filesystem::directory_iterator at(drm, error), end; !error && at != end;
        at.increment(error)) {
     if (!IsCard(at->path().filename().string())) continue;
-    Card card;
+    AmdCard card;
     card.directory = (at->path() / "device").string();
     const std::string uevent = TextOf(card.directory, "uevent");
     if (ValueOf(uevent, "DRIVER") != "amdgpu") continue;
@@ -113,7 +113,7 @@ Scan ScanCards(const Machine& machine) {
     }
     scan.cards.push_back(std::move(card));
   }
-  std::ranges::sort(scan.cards, {}, &Card::pci);
+  std::ranges::sort(scan.cards, {}, &AmdCard::pci);
   MarkPartitions(&scan.cards);
   if (error) {
     scan.why_not = fmt::format("{}: {}", Printable(drm), error.message());
@@ -124,7 +124,7 @@ Scan ScanCards(const Machine& machine) {
   return scan;
 }
 
-std::string LabelOf(const Card& card) {
+std::string LabelOf(const AmdCard& card) {
   const std::string product = TextOf(card.directory, "product_name");
   if (!product.empty()) return Printable(product);
   const std::string id = TextOf(card.directory, "device");
@@ -162,7 +162,7 @@ class AmdSysfsSource final : public PressureSource {
 
   Status Reopen() {
     const Scan scan = ScanCards(machine_);
-    const auto card = std::ranges::find(scan.cards, pci_, &Card::pci);
+    const auto card = std::ranges::find(scan.cards, pci_, &AmdCard::pci);
     if (card == scan.cards.end()) {
       return Failed(scan.why_not.empty() ? "the card is not there" : scan.why_not);
     }
@@ -211,7 +211,7 @@ class AmdSysfsSources final : public SourceKind {
     const Scan scan = ScanCards(machine);
     Sighting sighting;
     sighting.why_not = scan.why_not;
-    for (const Card& card : scan.cards) {
+    for (const AmdCard& card : scan.cards) {
       sighting.found.push_back({card.pci, {}, LabelOf(card), card.scope});
     }
     return sighting;

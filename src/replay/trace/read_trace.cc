@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/errors.h"
 #include "base/nearest.h"
 #include "replay/trace/trace_format.h"
 #include "replay/trace/trace_lines.h"
@@ -11,8 +12,6 @@ namespace spillway {
 namespace {
 
 constexpr std::size_t kProgressLines = 256;
-
-Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 
 std::string KnownFormats() { return fmt::format("{}", fmt::join(TraceFormatNames(), ", ")); }
 

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kMagic = 0x31424f4c42575053;  // "SPWBLOB1"
 constexpr std::uint32_t kVersion = 1;
 // Magic, version, number of pieces, store, place.
-constexpr Bytes kFixedBytes = 8 + 4 + 4 + 16 + 8;
+constexpr Bytes kHeaderFixedBytes = 8 + 4 + 4 + 16 + 8;
 constexpr Bytes kChecksumBytes = 16;
 
 Error Corrupt(const char* why) { return {Code::kCorrupt, why}; }
@@ -20,8 +20,8 @@ Error Corrupt(const char* why) { return {Code::kCorrupt, why}; }
 }  // namespace
 
 Bytes HeaderBytes(const BlobFacts& facts) {
-  return PagesUp(kFixedBytes + EncodedBytes(facts) + Seal::PiecesIn(facts.size) * sizeof(Hash128) +
-                 kChecksumBytes);
+  return PagesUp(kHeaderFixedBytes + EncodedBytes(facts) +
+                 Seal::PiecesIn(facts.size) * sizeof(Hash128) + kChecksumBytes);
 }
 
 Hash128 EncodeHeader(const BlobHeader& header, std::span<std::byte> to) {

@@ -10,12 +10,12 @@ constexpr std::uint8_t kNoIdleTtl = 4;
 constexpr unsigned kFlags = kParentDeclared | kExpires | kNoIdleTtl;
 
 // Six numbers, the flags, and the lengths of five strings.
-constexpr Bytes kFixedBytes = 6 * sizeof(std::uint64_t) + 1 + 5 * sizeof(std::uint32_t);
+constexpr Bytes kRecordFixedBytes = 6 * sizeof(std::uint64_t) + 1 + 5 * sizeof(std::uint32_t);
 
 }  // namespace
 
 Bytes EncodedBytes(const BlobFacts& facts) {
-  return kFixedBytes + facts.key.size() + facts.tenant.size() + facts.agent.size() +
+  return kRecordFixedBytes + facts.key.size() + facts.tenant.size() + facts.agent.size() +
          facts.meta.size() + facts.parent.size();
 }
 

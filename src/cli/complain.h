@@ -1,0 +1,23 @@
+// How a command says what went wrong.
+#pragma once
+
+#include <cstdio>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/exit_status.h"
+#include "spillway/result.h"
+
+namespace spillway {
+
+inline int Complain(std::string_view command, std::string_view what, int exit_code = kBadUse) {
+  fmt::print(stderr, "spillway {}: {}\n", command, what);
+  return exit_code;
+}
+// What was wrong with the command's own words is bad use, all else a failure.
+inline int Complain(std::string_view command, const Error& error) {
+  return Complain(command, error.message, error.code == Code::kInvalidArgument ? kBadUse : 1);
+}
+
+}  // namespace spillway
