@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+
+#include "base/times.h"
 
 namespace spillway {
 
 namespace {
-
-double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 Duration Times(Duration duration, double factor) {
   return Duration(static_cast<Duration::rep>(static_cast<double>(duration.count()) * factor));
@@ -16,7 +17,7 @@ Duration Times(Duration duration, double factor) {
 }  // namespace
 
 Duration Pace::After(std::optional<double> pressure, Duration cost, TimePoint now) {
-  const Duration cheap = std::min(cost * kCostShare, kLongestBackOff);
+  const Duration cheap = std::min(CostOf(cost) * kCostShare, kLongestBackOff);
   if (!pressure) {
     // What was seen before the failure says nothing of what comes after it.
     last_.reset();
@@ -28,11 +29,17 @@ Duration Pace::After(std::optional<double> pressure, Duration cost, TimePoint no
   return std::max(cheap, Wanted(*pressure, now));
 }
 
+Duration Pace::CostOf(Duration latest) {
+  costs_.at(looks_++ % kCostsKept) = latest;
+  const std::span<const Duration> kept(costs_.data(), std::min(looks_, kCostsKept));
+  return *std::ranges::min_element(kept);
+}
+
 Duration Pace::Wanted(double pressure, TimePoint now) {
   double rise = 0;
   if (last_ && now > last_at_) {
     const double change = pressure - *last_;
-    rise = change / Seconds(now - last_at_);
+    rise = change / InSeconds(now - last_at_);
     if (std::abs(change) >= kMove || std::abs(rise) >= kMoveRate) restless_until_ = now + kRestless;
   }
   // Half of it is the latest look's, so that one step is seen and soon forgotten.
@@ -48,7 +55,7 @@ Duration Pace::Wanted(double pressure, TimePoint now) {
     // A few looks before the threshold is reached at this rate.
     if (rise_ > 0) {
       const double eta = *distance / rise_;
-      if (eta < Seconds(wanted) * 4) wanted = Times(std::chrono::seconds(1), eta / 4);
+      if (eta < InSeconds(wanted) * 4) wanted = Times(std::chrono::seconds(1), eta / 4);
     }
   }
   if (now < restless_until_) wanted = std::min(wanted, Restless(distance));

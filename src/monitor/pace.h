@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <optional>
 
 #include "spillway/options.h"
@@ -33,8 +34,11 @@ class Pace {
   static constexpr Duration kRestless = std::chrono::milliseconds(100);
   // Between two tries at a source that fails; it is back within twice that.
   static constexpr Duration kLongestBackOff = std::chrono::milliseconds(800);
-  // A call may take this part of the time between two looks, at most.
+  // A call may take this part of the time between two looks, at most. What it
+  // takes is what the quickest of the last few took: a slow one has waited for
+  // somebody else in the driver, and that is no time to look away.
   static constexpr int kCostShare = 20;
+  static constexpr std::size_t kCostsKept = 8;
 
   explicit Pace(const Settings& settings) : settings_(settings) {}
 
@@ -51,6 +55,7 @@ class Pace {
  private:
   Duration Wanted(double pressure, TimePoint now);
   Duration Restless(std::optional<double> distance) const;
+  Duration CostOf(Duration latest);
   std::optional<double> DistanceUp(double pressure) const;
 
   const Settings settings_;
@@ -59,6 +64,8 @@ class Pace {
   TimePoint restless_until_;
   double rise_ = 0;
   int failures_ = 0;
+  std::array<Duration, kCostsKept> costs_{};  // Of the latest looks, in a ring.
+  std::size_t looks_ = 0;
 };
 
 }  // namespace spillway

@@ -120,6 +120,18 @@ TEST(Pace, ADearCallIsMadeSeldom) {
   EXPECT_EQ(watcher.last_wait, Pace::kLongestBackOff);
 }
 
+// Its calls wait while a neighbour is at work in the driver.
+TEST(Pace, LooksOnWhereSomeCallsAreSlow) {
+  Watcher watcher([](double) { return 0.3; });
+  for (int times = 0; times < 5; ++times) {
+    watcher.cost = kCheap;
+    watcher.RunFor(milliseconds(100));
+    watcher.cost = milliseconds(20);
+    watcher.RunFor(milliseconds(300));
+    EXPECT_EQ(watcher.last_wait, milliseconds(50));
+  }
+}
+
 TEST(Pace, BacksOffFromASourceThatFailsAndIsBackWithinTwoSeconds) {
   bool broken = true;
   Watcher watcher([&](double) { return broken ? std::nullopt : std::optional(0.3); });
