@@ -114,6 +114,7 @@ struct Figures {
   double copied = 0;     // Gigabytes to the host.
   double destroyed = 0;  // Gigabytes of which nothing is left.
   double failed = 0;     // Of the neighbour's allocations.
+  double at_once = 0;    // Gigabytes that could leave without a copy, at the end.
 
   void Add(const Figures& other) {
     turns += other.turns;
@@ -123,6 +124,7 @@ struct Figures {
     copied += other.copied;
     destroyed += other.destroyed;
     failed += other.failed;
+    at_once += other.at_once;
   }
 };
 
@@ -181,6 +183,7 @@ class World {
     figures.copied = static_cast<double>(machine_.stats().moves.bytes_down - copied) / 1e9;
     figures.destroyed = static_cast<double>(destroyed_ - destroyed) / 1e9;
     figures.failed = static_cast<double>(neighbour_.failed());
+    figures.at_once = static_cast<double>(machine_.AtOnce()) / 1e9;
     return figures;
   }
 
@@ -280,7 +283,7 @@ void Measure(const Settings& settings, Report* report) {
                   "neighbour's; {} worlds of {} s, means",
                   kAgents, kHost / kGiB, seeds, kPhase),
       {"policy", "levels", "neighbour", "turns", "TTFT p50 s", "p99 s", "reused", "GB copied down",
-       "GB destroyed", "its failures"});
+       "GB destroyed", "its failures", "GB at once"});
   for (const auto& [levels, thresholds] :
        {std::pair<const char*, const Thresholds&>{"table", table}, {"late", late}}) {
     for (const char* policy : {"lru", "documented", "score"}) {
@@ -296,7 +299,8 @@ void Measure(const Settings& settings, Report* report) {
                      fmt::format("{:.0f}", all.turns / n), fmt::format("{:.2f}", all.p50 / n),
                      fmt::format("{:.2f}", all.p99 / n), fmt::format("{:.3f}", all.reused / n),
                      fmt::format("{:.0f}", all.copied / n),
-                     fmt::format("{:.0f}", all.destroyed / n), fmt::format("{:.0f}", all.failed)});
+                     fmt::format("{:.0f}", all.destroyed / n), fmt::format("{:.0f}", all.failed),
+                     fmt::format("{:.1f}", all.at_once / n)});
         report->data()["agents"].push_back({{"policy", policy},
                                             {"levels", levels},
                                             {"neighbour", neighbour},
@@ -304,7 +308,8 @@ void Measure(const Settings& settings, Report* report) {
                                             {"reused", all.reused / n},
                                             {"copied_gb", all.copied / n},
                                             {"destroyed_gb", all.destroyed / n},
-                                            {"failed", all.failed}});
+                                            {"failed", all.failed},
+                                            {"at_once_gb", all.at_once / n}});
       }
     }
   }

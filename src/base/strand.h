@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <exception>
+#include <type_traits>
 
 namespace spillway {
 
@@ -17,6 +18,16 @@ class Strand {
   struct Task {
     Task* next = nullptr;
     void (*run)(Task*) = nullptr;
+    bool beside_gate = false;  // See Gate.
+  };
+
+  // What may change beside the strand, and is kept from it while an event runs;
+  // but not while one does that says so itself.
+  class Gate {
+   public:
+    virtual ~Gate() = default;
+    virtual void Shut() = 0;
+    virtual void Reopen() = 0;
   };
 
   virtual ~Strand() = default;
@@ -28,10 +39,18 @@ class Strand {
 class CombiningStrand final : public Strand {
  public:
   void Post(Task* task) override;
+  // Runs it now, unless somebody else runs the strand. False: it has not run.
+  bool TryRun(Task* task);
+  // Before anything is posted. Borrowed.
+  void GuardBy(Gate* gate) { gate_ = gate; }
 
  private:
   void Push(Task* task);
   void RunAll();
+  void RunWhatIsLeft();
+  void Run(Task* task);
+
+  Gate* gate_ = nullptr;
 
   std::atomic<Task*> posted_{nullptr};  // A stack; taken whole and reversed.
   std::atomic<bool> running_{false};
@@ -49,16 +68,30 @@ inline void PauseBriefly() {
 #endif
 }
 
+// Runs `work` beside the gate if nobody runs the strand now; else false. It must
+// not throw.
+template <typename Work>
+bool TryRunBeside(CombiningStrand& strand, Work&& work) {
+  struct Beside : Strand::Task {
+    std::remove_reference_t<Work>* work;
+  } task;
+  task.work = &work;
+  task.beside_gate = true;
+  task.run = [](Strand::Task* self) { (*static_cast<Beside*>(self)->work)(); };
+  return strand.TryRun(&task);
+}
+
 // Posts `work` and returns when it has run. Never call it from the strand. What
 // `work` throws is thrown here: whoever runs the strand has no part in it.
 template <typename Work>
-void RunOn(Strand& strand, Work&& work) {
+void RunOn(Strand& strand, Work&& work, bool beside_gate = false) {
   struct Waiting : Strand::Task {
-    Work* work;
+    std::remove_reference_t<Work>* work;
     std::exception_ptr thrown;
     std::atomic<int> done{0};
   } task;
   task.work = &work;
+  task.beside_gate = beside_gate;
   task.run = [](Strand::Task* self) {
     auto* waiting = static_cast<Waiting*>(self);
     try {

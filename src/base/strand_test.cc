@@ -118,6 +118,47 @@ TEST(CombiningStrand, AnEventMayPostItselfAgain) {
   EXPECT_GT(others, 0U);
 }
 
+struct CountingGate : Strand::Gate {
+  void Shut() override { ++shut; }
+  void Reopen() override { ++reopened; }
+  int shut = 0;
+  int reopened = 0;
+};
+
+TEST(CombiningStrand, TheGateIsShutAroundEachEventButThoseBesideIt) {
+  CombiningStrand strand;
+  CountingGate gate;
+  strand.GuardBy(&gate);
+  RunOn(strand, [&] {
+    EXPECT_EQ(gate.shut, 1);
+    EXPECT_EQ(gate.reopened, 0);
+  });
+  EXPECT_EQ(gate.reopened, 1);
+  RunOn(strand, [&] { EXPECT_EQ(gate.shut, gate.reopened); }, /*beside_gate=*/true);
+  EXPECT_TRUE(TryRunBeside(strand, [&] { EXPECT_EQ(gate.shut, gate.reopened); }));
+  EXPECT_EQ(gate.shut, 1);
+  RunOn(strand, [&] { EXPECT_EQ(gate.shut, 2); });
+}
+
+TEST(CombiningStrand, TryRunDoesNotWaitForOthersNorLosesWhatTheyPosted) {
+  CombiningStrand strand;
+  bool beside = false;
+  bool later = false;
+  Job job;
+  job.run = &Job::Run;
+  job.work = [&] { later = true; };
+  RunOn(strand, [&] {
+    // The strand runs: this very event.
+    EXPECT_FALSE(TryRunBeside(strand, [&] { beside = true; }));
+    strand.Post(&job);
+    EXPECT_FALSE(later);
+  });
+  EXPECT_FALSE(beside);
+  EXPECT_TRUE(later);
+  EXPECT_TRUE(TryRunBeside(strand, [&] { beside = true; }));
+  EXPECT_TRUE(beside);
+}
+
 TEST(RunOn, ReturnsOnlyAfterItsEventHasRun) {
   CombiningStrand strand;
   OnThreads([&](unsigned) {

@@ -3,10 +3,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <new>
 
 #include <fmt/format.h>
 
+#include "base/errors.h"
 #include "cache/batch.h"
 #include "cache/core.h"
 #include "cache/parts.h"
@@ -63,7 +66,6 @@ std::unique_ptr<Cache> Core::Wrap(std::shared_ptr<Core> core) {
 
 namespace {
 // In as few words as need no memory.
-Error NoMemory() { return {Code::kNoMemory, "no memory"}; }
 }  // namespace
 
 Result<std::unique_ptr<Cache>> Cache::Open(Options options) {
@@ -171,7 +173,13 @@ void Cache::Submit(Operation* operations, std::size_t count, Duration within, Co
 Applied Cache::Apply(std::optional<double> pressure) { return core_->Apply(pressure); }
 Reclaimed Cache::Reclaim(Bytes bytes, Duration within) { return core_->Reclaim(bytes, within); }
 
-std::size_t Cache::size() const { return core_->engine().store().entries(); }
+std::size_t Cache::size() const {
+  const Engine& engine = core_->engine();
+  // In this order: who has left is among those who came, and if others set meanwhile it
+  // is never more than there are.
+  const auto came = static_cast<std::int64_t>(engine.inlet().came());
+  return static_cast<std::size_t>(std::max<std::int64_t>(0, came + engine.store().settled()));
+}
 Tokens Cache::total_tokens() const { return core_->engine().store().tokens(); }
 Level Cache::level() const { return core_->engine().level(); }
 Level Cache::level(std::string_view tier) const {

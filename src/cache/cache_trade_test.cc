@@ -73,6 +73,7 @@ TEST_F(TradeTest, CopiesOfWhatIsUsedMakeWayForCopiesOfWhatIsNot) {
 }
 
 TEST_F(TradeTest, WithoutUseNothingIsTradedForEver) {
+  options_.sample_period = std::chrono::milliseconds(50);  // Background work goes by it.
   ASSERT_TRUE(Open().Start());
   for (int i = 0; i < 8; ++i) SetOne(i, false);
   ASSERT_TRUE(HostIsFull());
@@ -175,6 +176,58 @@ TEST(Trade, CopiesAreNotTradedBackAndForth) {
 
 // At any level, and though nothing has a copy yet; chains from their ends, and very long
 // ones as well.
+// Every turn of an agent adds to its chain and leaves an end of the turn before behind; the
+// host has room for half of them all. What part of its copies is of use at once, in the end.
+double PartOfUse(const std::string& policy, bool in_pieces) {
+  constexpr int kAgents = 16;
+  constexpr int kChain = 20;
+  constexpr Bytes kChunk = 32 * kMiB;
+  testing::VirtualMachine::Settings settings;
+  settings.policy = policy;
+  settings.graph = false;
+  constexpr Bytes kAll = Bytes{kAgents} * kChain * kChunk;
+  settings.device = 4 * kAll;
+  settings.host = kAll / 2;
+  settings.host_in_pieces = in_pieces;
+  settings.write_behind_after = std::chrono::milliseconds(50);
+  std::size_t destroyed = 0;
+  settings.on_event = [&](const Event& event) {
+    destroyed += event.action == Action::kDestroy ? 1 : 0;
+  };
+  testing::VirtualMachine machine(settings);
+  std::mt19937_64 random(1);
+  std::vector<int> lengths(kAgents, 0);
+  const auto key = [](int agent, int at) { return fmt::format("{}/{}", agent, at); };
+  const auto grow = [&](int agent) {
+    const int at = lengths[static_cast<std::size_t>(agent)]++;
+    machine.Set(key(agent, at), kChunk, at > 0 ? key(agent, at - 1) : "", Place::kDevice);
+  };
+  const auto turn = [&](int agent) {
+    const int length = lengths[static_cast<std::size_t>(agent)];
+    for (int at = 0; at < length; ++at) EXPECT_TRUE(machine.Get(key(agent, at)));
+    grow(agent);
+    machine.Set(fmt::format("{}/end {}", agent, length), kChunk / 3, key(agent, length),
+                Place::kDevice);
+    machine.Tend(std::chrono::milliseconds(300));
+  };
+  for (int agent = 0; agent < kAgents; ++agent) {
+    for (int at = 0; at < kChain; ++at) grow(agent);
+    turn(agent);
+  }
+  EXPECT_GT(machine.stats().host.bytes, settings.host * 9 / 10);
+  for (int turns = 0; turns < 100; ++turns) turn(static_cast<int>(random() % kAgents));
+  machine.Tend(std::chrono::seconds(1));
+  EXPECT_EQ(destroyed, 0U);
+  return static_cast<double>(machine.AtOnce()) / static_cast<double>(settings.host);
+}
+
+TEST(Trade, CopiesStandWhereAllWhoLeaveBeforeHaveOne) {
+  for (const char* policy : {"lru", "score"}) {
+    EXPECT_GT(PartOfUse(policy, false), 0.8) << policy;
+    EXPECT_GT(PartOfUse(policy, true), 0.5) << policy;
+  }
+}
+
 TEST(Trade, TheReserveIsHeldWithoutAnyCopies) {
   for (const auto& [chains, length] : {std::pair{8, 16}, {2, 2048}}) {
     const Bytes chunk = 4 * kGiB / static_cast<Bytes>(chains * length);

@@ -34,7 +34,12 @@ Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
       if (tell) tell(change);
     };
   }
-  if (!parts.strand) parts.strand = std::make_unique<CombiningStrand>();
+  CombiningStrand* guarded = nullptr;
+  if (!parts.strand) {
+    auto strand = std::make_unique<CombiningStrand>();
+    guarded = strand.get();
+    parts.strand = std::move(strand);
+  }
   if (!parts.executor) parts.executor = std::make_unique<ThreadExecutor>();
   auto self = std::make_shared<std::weak_ptr<Core>>();
   const TierMask mask = parts.tiers.mask();
@@ -63,6 +68,9 @@ Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
   const bool load = parts.load;
   std::shared_ptr<Core> core(new Core(options, std::move(parts), std::move(*engine)));
   *self = core;
+  // Who brings a strand picks the next event; sets beside it are none.
+  core->guarded_ = guarded;
+  if (guarded != nullptr) guarded->GuardBy(&core->gate_);
   core->uses_ = std::move(uses);
   core->engine_->RecordTo(core->uses_.get());
   core->engine_->OnMove(&Core::OnMove, core.get());
@@ -85,6 +93,7 @@ Core::Core(const Options& options, Parts&& parts, std::unique_ptr<Engine>&& engi
       mover_(std::move(parts.mover)),
       engine_(std::move(engine)),
       index_(engine_->store().index()) {
+  gate_.core = this;
   reap_task_.core = this;
   reap_task_.run = [](Strand::Task* task) { static_cast<ReapTask*>(task)->core->ReapAll(); };
   follow_task_.core = this;
@@ -111,6 +120,8 @@ struct Core::FoundBatch : Strand::Task {
 // Movers end before what they carry between.
 Core::~Core() {
   giver_.reset();
+  // Whoever runs an event for others still reopens the gate when that has been answered.
+  executor_.reset();
   mover_.reset();
   while (found_first_ != nullptr) delete std::exchange(found_first_, found_first_->after);
 }

@@ -28,6 +28,10 @@
 
 namespace spillway {
 
+// Up to here a value is copied on the strand, in one event instead of two: the
+// copy costs less than the second event.
+inline constexpr Bytes kCopyOnStrandMax = 4 * kKiB;
+
 // Where a set's bytes are: on the device as soon as one of them is.
 inline Place WhereIs(const Source& source) {
   for (const Fragment& fragment : source.fragments()) {
@@ -190,6 +194,11 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // "device", "host" or "disk", if the cache has it.
   std::optional<TierId> TierNamed(std::string_view name) const;
+  // Sets a new key beside the strand, where that can be (Inlet). False: nothing
+  // has changed, and it takes an event.
+  bool SetBeside(std::string_view key, std::uint64_t hash, const Source& source,
+                 const SetOptions& options);
+  bool WriteBeside(std::uint32_t reservation, const Source& source);
   // Writes the value of a reservation, on the caller's thread. After an error
   // it is aborted.
   Status Fill(std::uint32_t reservation, const Source& source);
@@ -262,8 +271,8 @@ class Core : public std::enable_shared_from_this<Core> {
   const std::shared_ptr<Device> host_;
   const Bytes total_;
   const std::unique_ptr<Strand> strand_;
-  const std::unique_ptr<Executor> executor_;
-  std::unique_ptr<Mover> mover_;  // Constant once open.
+  std::unique_ptr<Executor> executor_;  // This and the mover are constant once open.
+  std::unique_ptr<Mover> mover_;
   std::unique_ptr<UseLog> uses_;  // From Open to Close; null: nothing is recorded.
   const std::unique_ptr<Engine> engine_;
   const Index& index_;  // The engine's: a hit has no time to ask its way there.
@@ -271,6 +280,12 @@ class Core : public std::enable_shared_from_this<Core> {
   struct ReapTask : Strand::Task {
     Core* core;
   } reap_task_;
+  struct InletGate final : Strand::Gate {
+    Core* core = nullptr;
+    void Shut() override { core->engine_->ShutInlet(*core->clock_); }
+    void Reopen() override { core->engine_->ReopenInlet(); }
+  } gate_;
+  CombiningStrand* guarded_ = nullptr;  // The strand, where sets may be beside it.
   std::atomic<bool> reap_posted_{false};
   ReapTask follow_task_;  // The graph was told something.
   std::atomic<bool> follow_posted_{false};

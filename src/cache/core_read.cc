@@ -13,6 +13,7 @@
 #include "base/mutant.h"
 #include "base/printable.h"
 #include "base/room_for_one.h"
+#include "base/thread_number.h"
 #include "cache/core.h"
 #include "device/host_copy.h"
 
@@ -43,9 +44,7 @@ inline void Core::Stamp(Slot* slot, TimePoint tick) {
 }
 
 void Core::CountMiss() {
-  static thread_local const std::size_t kStripe =
-      std::hash<std::thread::id>{}(std::this_thread::get_id());
-  misses_[kStripe % misses_.size()].value.fetch_add(1, std::memory_order_relaxed);
+  misses_[ThreadNumber() % misses_.size()].value.fetch_add(1, std::memory_order_relaxed);
 }
 
 // Beside the path of a hit, and kept out of it.

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
+#include <mutex>
 #include <new>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,9 +19,6 @@ namespace spillway {
 
 namespace {
 constexpr std::size_t kOperationsInFlightMax = 1 << 16;
-// Up to here a value is copied on the strand, in one event instead of two: the
-// copy costs less than the second event.
-constexpr Bytes kCopyOnStrandMax = 4 * kKiB;
 // How long a write waits until the disk knows that what it replaced has gone. A
 // disk that takes longer hangs, and is not waited for again until it answers.
 constexpr Duration kSettleWithin = std::chrono::seconds(1);
@@ -119,10 +119,69 @@ Result<std::uint32_t> Core::WaitForRoom(const NewEntry& entry) {
   return std::move(set.slot);
 }
 
+bool Core::SetBeside(std::string_view key, std::uint64_t hash, const Source& source,
+                     const SetOptions& options) {
+  Inlet& inlet = engine_->inlet();
+  const Bytes bytes = source.bytes();
+  if (!inlet.open() || !Inlet::IsPlain(key, bytes, options)) return false;
+  index_.PrefetchToChange(hash);
+  Inlet::Lane& lane = inlet.LaneFor(bytes);
+  const auto restock = [&] {
+    try {
+      engine_->Stock(&lane, bytes, clock_->Now());
+    } catch (...) {  // NOLINT(bugprone-empty-catch)
+      // No memory, or a client that throws where it is told: there is less in stock.
+    }
+  };
+  bool stocked = false;
+  for (;;) {
+    bool stock = false;
+    bool set = false;
+    bool had_room = false;
+    {
+      // An event that takes its time is waited for as events are, asleep.
+      if (!lane.lock.try_lock_briefly()) return false;
+      const std::lock_guard held(lane.lock, std::adopt_lock);
+      const std::uint32_t id = lane.Take(bytes, &stock);
+      had_room = id != kNoSlot;
+      if (had_room) {
+        lane.PrefetchNext(engine_->store().slots());
+        Slot& slot = engine_->store().slots().slot(id);
+        slot.hash.store(hash, std::memory_order_relaxed);
+        slot.key_bytes_less_one = static_cast<std::uint16_t>(key.size() - 1);
+        std::memcpy(slot.inline_key, key.data(), key.size());
+        slot.no_idle_ttl = !options.idle_ttl;
+        set = WriteBeside(id, source);
+        set ? lane.Came(id) : lane.PutBack(id);
+      }
+    }
+    // While there is some left nobody need wait for more.
+    if (had_room) {
+      if (stock) TryRunBeside(*guarded_, restock);
+      return set;
+    }
+    if (!stock || std::exchange(stocked, true)) return false;
+    RunOn(*strand_, restock, true);
+  }
+}
+
+// Of a reservation that is the caller's, its key written. False: it is not set, and
+// still that.
+bool Core::WriteBeside(std::uint32_t reservation, const Source& source) {
+  Store& store = engine_->store();
+  Slot& slot = store.slots().slot(reservation);
+  slot.last_use.store(clock_->Coarse().time_since_epoch().count(), std::memory_order_relaxed);
+  std::byte* const block = slot.data.load(std::memory_order_relaxed);
+  return store.memory(TierId::kDevice)->Write(block, source).has_value() &&
+         store.index().LinkNew(reservation);
+}
+
 Status Core::Set(std::string_view key, const Source& source, const SetOptions& options) {
   if (Status ok = CheckSource(key, source, options); !ok) return ok;
   Store& store = engine_->store();
-  NewEntry entry{key, store.index().HashOf(key), source.bytes(), options, WhereIs(source)};
+  const std::uint64_t hash = index_.HashOf(key);
+  if (SetBeside(key, hash, source, options)) return {};
+  NewEntry entry{key, hash, source.bytes(), options, WhereIs(source)};
   bool soon = false;
   bool done = false;
   bool unsettled = false;

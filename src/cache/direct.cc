@@ -5,16 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "base/errors.h"
 #include "base/strand.h"
 
 namespace spillway {
-
-namespace {
-// Up to here a value is copied on the strand, in one event instead of two.
-constexpr Bytes kCopyOnStrandMax = 4 * kKiB;
-
-Error NoMemory() { return {Code::kNoMemory, "no memory"}; }
-}  // namespace
 
 Reservation& Reservation::operator=(Reservation&& other) noexcept {
   if (this == &other) return *this;

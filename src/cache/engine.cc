@@ -325,6 +325,11 @@ void Engine::LetGoOfParent(std::uint32_t slot, TierMask tiers) {
 }
 
 void Engine::Depart(std::uint32_t slot, bool owned, const Why& why, TimePoint now) {
+  Part(slot, why, now);
+  store_->Retire(slot, owned);
+}
+
+void Engine::Part(std::uint32_t slot, const Why& why, TimePoint now) {
   const EntryId id = store_->IdOf(slot);
   const Record& record = store_->slots().record(slot);
   TierId from = store_->top();
@@ -340,7 +345,6 @@ void Engine::Depart(std::uint32_t slot, bool owned, const Why& why, TimePoint no
   if (record.below != nullptr && record.below->transfer != nullptr) {
     record.below->transfer->cancelled.store(true, std::memory_order_relaxed);
   }
-  store_->Retire(slot, owned);
 }
 
 void Engine::Log(std::uint32_t slot, TierId tier, const Why& why, TimePoint now) {
@@ -440,7 +444,10 @@ void Engine::Sample(TierId id, std::optional<double> pressure, Bytes total, Time
     SetLevel(tier, tier.governor->Sample(used, now), now);
   } else {
     ++tier.samples_failed;
-    if (!tier.gauge.unknown()) tier.unknown_ceiling = store_->bytes(id);
+    if (!tier.gauge.unknown()) {
+      UnstockAll();  // What nobody has set is not held.
+      tier.unknown_ceiling = store_->bytes(id);
+    }
     tier.gauge.Failed();
     SetLevel(tier, tier.governor->Sample(std::nullopt, now), now);
   }
@@ -470,10 +477,14 @@ void Engine::ExpectSamplesEvery(TierId tier, Duration period, TimePoint now) {
   state(tier).sampled_at = now;
 }
 
+bool Engine::IsSampleOld(const TierState& tier, TimePoint now) {
+  if (tier.sample_period == Duration::zero() || tier.gauge.unknown()) return false;
+  if (MutantOn(Mutant::kStaleSampleTrusted)) return false;
+  return now - tier.sampled_at > 3 * tier.sample_period;
+}
+
 void Engine::CheckSampleAge(TierState& tier, TimePoint now) {
-  if (tier.sample_period == Duration::zero() || tier.gauge.unknown()) return;
-  if (MutantOn(Mutant::kStaleSampleTrusted)) return;
-  if (now - tier.sampled_at > 3 * tier.sample_period) Sample(tier.id, std::nullopt, 0, now);
+  if (IsSampleOld(tier, now)) Sample(tier.id, std::nullopt, 0, now);
 }
 
 void Engine::ForgetPressure() {

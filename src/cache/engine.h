@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "cache/advice.h"
+#include "cache/inlet.h"
 #include "cache/miss_ring.h"
 #include "cache/move.h"
 #include "cache/move_counts.h"
@@ -130,6 +131,17 @@ class Engine {
   void Unpark(Parked* parked);
   bool anybody_parked() const { return parked_ != nullptr; }
 
+  // --- sets beside the strand (engine_inlet.cc) ---
+
+  Inlet& inlet() { return inlet_; }
+  const Inlet& inlet() const { return inlet_; }
+  // Reservations for sets of that size, as many as are sensible, maybe none. Beside
+  // the gate.
+  void Stock(Inlet::Lane* lane, Bytes bytes, TimePoint now);
+  // Around every other event.
+  void ShutInlet(const Clock& clock);
+  void ReopenInlet();
+
   // --- reads of what is not in memory (engine_fetch.cc) ---
 
   // Answers by waiter->done, at once or later; never throws. Wait no longer:
@@ -187,7 +199,7 @@ class Engine {
   void Advise(std::string_view key, const Advice& advice, TimePoint now);
   // Somebody missed a key of this hash; heard with the next event.
   void NoteMiss(std::uint64_t hash) {
-    if (scores_ != nullptr) missed_->Put(hash);
+    if (scores_ != nullptr && MayBeNoted(hash)) missed_->Put(hash);
   }
   // A run is live: NORMAL and PRESSURE are WORKFLOW_AWARE.
   bool attached() const { return attached_; }
@@ -279,6 +291,24 @@ class Engine {
   Bytes PlanDrops(TierState& tier, Bytes lacking, std::vector<EntryId>* plan);
   TierState* Above(const TierState& tier) const;
 
+  // engine_inlet.cc
+  bool MayStock() const;
+  std::uint32_t StockFor(Bytes bytes, std::uint32_t have, TimePoint now) const;
+  bool MakeRoomAhead(std::uint32_t entries, Inlet::Lane* lane, TimePoint now);
+  bool LetGoAhead(Need* need, std::uint32_t full, Inlet::Lane* lane, TimePoint now);
+  void EnrolAll(Inlet::Lane* lane, TimePoint now);
+  void TidyUp(Inlet::Lane* lane, TimePoint now);
+  void Unstock(Inlet::Lane* lane);
+  struct Stocked {
+    std::size_t slots = 0;
+    Bytes bytes = 0;
+  };
+  Stocked stocked() const;
+  bool UnstockAll();
+  // Entries leave for room one after another.
+  void NoteRoomMade(std::size_t entries, TimePoint now);
+  bool IsChurning(TimePoint now) const;
+
   // engine_relief.cc
   Progress RunStage(TierState& tier, const Stage& stage, TimePoint now,
                     const std::function<bool()>& out_of_time);
@@ -289,6 +319,7 @@ class Engine {
   std::optional<EntryId> NextIdle(TierState& tier, const Stage& stage, TimePoint now);
   bool Expire(TierState& tier, TimePoint now);
   bool ExpireSome(TierState& tier, TimePoint now);
+  static bool IsSampleOld(const TierState& tier, TimePoint now);
   void CheckSampleAge(TierState& tier, TimePoint now);
   void ExpireOwnDeadlines(TimePoint now);
   void NoteDeadline(EntryId id, TimePoint deadline);
@@ -321,6 +352,10 @@ class Engine {
   void OpenScores();
   void HearUses(TimePoint now);
   void Welcome(std::uint32_t slot, TimePoint now);
+  bool MayBeNoted(std::uint64_t hash) const;
+  bool GoesWithoutNote(std::uint32_t slot, const Facts& facts) const;
+  void MakeNote(std::uint32_t slot, const Facts& facts, TimePoint now);
+  void NoteWhatWasPlain(std::uint32_t slot, TimePoint now);
   void Farewell(std::uint32_t slot, Reason reason, TimePoint now);
   void Renewed(EntryId old, const Facts& facts, std::uint32_t slot, TimePoint now);
   void TellScores(std::string_view key, const Advice& advice, TimePoint now);
@@ -390,11 +425,15 @@ class Engine {
   std::span<const std::uint32_t> EndToTrade(const TierState& host, std::uint32_t end,
                                             std::uint32_t slot, bool urgent, TimePoint now,
                                             std::array<std::uint32_t, 4>* ends) const;
-  void BackEnds(TierState& tier, std::optional<Reason> urgent, TimePoint now);
+  void BackEnds(TierState& tier, Reason reason, TimePoint now);
   bool KeepsOthers(const TierState& tier, std::uint32_t slot) const;
   bool IsEnd(const TierState& tier, std::uint32_t slot) const;
   bool StaysLonger(const TierState& from, std::uint32_t other, std::uint32_t slot, bool urgent,
                    TimePoint now) const;
+  // engine_close.cc: copies move to where the fewest are lacking.
+  class Closing;
+  void CloseChains(TierState& tier, TimePoint now);
+  bool IsNearlyFull(const TierState& tier) const;
   bool MayGo(const TierState& tier, std::uint32_t slot) const;
   // Whether it could, if movers and room allow: not in EMERGENCY, large enough,
   // not broken.
@@ -458,6 +497,8 @@ class Engine {
   // Its two halves: who may leave now that it does, and all the rest.
   void LetGoOfParent(std::uint32_t slot, TierMask tiers);
   void Depart(std::uint32_t slot, bool owned, const Why& why, TimePoint now);
+  // The same but for the store, which has it still.
+  void Part(std::uint32_t slot, const Why& why, TimePoint now);
   // True: no reader has it or gets it any more.
   bool TakeUnlessLeased(std::uint32_t slot);
   bool RemoveUnlessLeased(std::uint32_t slot, const Why& why, TimePoint now);
@@ -500,17 +541,21 @@ class Engine {
 
   const Settings settings_;
   const std::unique_ptr<Store> store_;
+  Inlet inlet_;
   Mover* const mover_;
   void (*on_move_)(Strand::Task*) = nullptr;
   void* owner_ = nullptr;
   MoveLog log_;
   UseLog* uses_ = nullptr;
   Outlooks outlooks_;
-  // With the policy "score" only.
-  std::unique_ptr<FactReader> any_view_;
+  // With the policy "score" only. Whoever misses reads some of them.
+  alignas(64) std::unique_ptr<FactReader> any_view_;
   std::unique_ptr<EntryScores> scores_;
   std::unique_ptr<MissRing> missed_;
-  std::array<double, kTiers> copy_rates_{};  // Up from there, bytes a second; 0: not yet.
+  // Some entry has a note that is not of the sample. Written on the strand.
+  std::atomic<bool> notes_others_{false};
+  alignas(
+      64) std::array<double, kTiers> copy_rates_{};  // Up from there, bytes a second; 0: not yet.
   std::uint64_t sent_below_ = 0;
   std::array<std::unique_ptr<TierState>, kTiers> states_;
   TierState* top_ = nullptr;
@@ -529,6 +574,8 @@ class Engine {
   std::vector<EntryId> put_back_;
   std::vector<std::uint32_t> chosen_;  // By a stage, and taken from their readers.
   std::vector<Victim> room_plan_;      // MakeRoom's, kept so that it need not allocate.
+  std::uint64_t room_made_ = 0;        // Entries that left for it, without a pause,
+  TimePoint room_made_at_{};           // until then.
   // Idle entries ranked by an order that is not last use (NextIdle).
   std::vector<EntryId> idle_candidates_;
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/room_for_one.h"
+#include "base/times.h"
 #include "cache/engine.h"
 
 namespace spillway {
@@ -24,11 +25,10 @@ constexpr double kLoadSlackS = 0.05;
 constexpr std::size_t kTakenMax = 256;
 constexpr int kLooksMax = 16;
 
-double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 }  // namespace
 
 double Engine::EtaOf(const Outlook& outlook, TimePoint now) {
-  return std::max(outlook.eta_s - Seconds(now - outlook.as_of), 0.0);
+  return std::max(outlook.eta_s - InSeconds(now - outlook.as_of), 0.0);
 }
 
 bool Engine::IsSoon(const Outlook& outlook, TimePoint now) const {

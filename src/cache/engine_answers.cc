@@ -58,7 +58,8 @@ void Engine::CountInto(Stats* stats) const {
   stats->level_changes = top_->level_changes;
   stats->samples = top_->samples;
   stats->samples_failed = top_->samples_failed;
-  stats->reservations = store_->reservations();
+  // What is kept ready for sets to come is nobody's yet.
+  stats->reservations = store_->reservations() - stocked().slots;
   stats->index_bytes = store_->index_bytes();
   log_.CountInto(stats);
   counts_.CountInto(&stats->moves);
@@ -78,7 +79,7 @@ void Engine::CountTier(const TierState& tier, TierStats* stats) const {
   stats->name = store_->name(tier.id);
   stats->capacity = capacity(tier.id) == Tier::kUnlimited ? 0 : capacity(tier.id);
   stats->entries = store_->entries(tier.id);
-  stats->bytes = store_->bytes(tier.id);
+  stats->bytes = store_->bytes(tier.id) - (&tier == top_ ? stocked().bytes : 0);
   stats->backed = store_->backed_bytes(tier.id);
   stats->clean = single() ? 0 : store_->clean(tier.id);
   stats->held = store_->held(tier.id);

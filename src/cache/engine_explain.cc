@@ -6,13 +6,12 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
+#include "base/times.h"
 #include "cache/engine.h"
 
 namespace spillway {
 
 namespace {
-
-double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
 std::string_view Meaning(Reason reason) {
   switch (reason) {
@@ -77,7 +76,7 @@ std::string Engine::ExplainNow(std::uint64_t hash, std::string_view key, TimePoi
              "'{}' left the {} tier {:.1f} s ago: {} ({}), because {}; level {}, pressure {:.3f}, "
              "policy {}. It had {} bytes and {} tokens, generation {}.\n"
              "No lower tier keeps a copy: only a set brings it back.",
-             name, Name(last.tier), Seconds(now - last.at), Name(last.action), Name(last.reason),
+             name, Name(last.tier), InSeconds(now - last.at), Name(last.action), Name(last.reason),
              Meaning(last.reason), Name(last.level), last.pressure, top_->firm->policy.name,
              last.bytes, last.tokens, last.generation) +
          Journey(traces, last.generation, 1, now);
@@ -91,7 +90,7 @@ std::string Engine::Journey(const std::vector<MoveLog::Trace>& traces, std::uint
     const MoveLog::Trace& trace = traces[i];
     if (trace.generation != generation) continue;
     out += fmt::format("\n{:.1f} s ago: {} from the {} tier ({}), level {}, pressure {:.3f}.",
-                       Seconds(now - trace.at), Name(trace.action), Name(trace.tier),
+                       InSeconds(now - trace.at), Name(trace.action), Name(trace.tier),
                        Name(trace.reason), Name(trace.level), trace.pressure);
   }
   return out;
@@ -113,7 +112,7 @@ std::string Engine::ExplainLive(std::uint32_t slot, const std::vector<MoveLog::T
       "s, {} leases, {} entries continue it.\n",
       Printable(store_->slots().slot(slot).key()), where,
       record.offloaded ? " (marked offloaded)" : "", facts.bytes, facts.tokens, record.generation,
-      facts.access_count - 1, Seconds(now - facts.last_use), store_->Leases(slot),
+      facts.access_count - 1, InSeconds(now - facts.last_use), store_->Leases(slot),
       *std::max_element(record.children.begin(), record.children.end()));
   const TierState& tier = state(uppermost);
   if (record.below != nullptr && record.below->transfer != nullptr) {

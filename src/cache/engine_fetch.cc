@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/errors.h"
 #include "base/mutant.h"
 #include "base/printable.h"
 #include "base/room_for_one.h"
@@ -20,8 +21,6 @@ namespace {
 constexpr Bytes kPassingShare = 8;
 constexpr Bytes kPassingMin = 64 * kMiB;
 constexpr std::size_t kPage = 4096;
-
-Error NoMemory() { return {Code::kNoMemory, "no memory"}; }
 
 // Whoever waits is answered; without memory in few words.
 void Tell(Waiter* waiter, Slot* leased, const Status& status) {

@@ -534,9 +534,12 @@ void Engine::WriteBehind(TierState& tier, TimePoint now) {
   // backed is pressure, and those that just came make levels flap.
   const bool calm = level(tier.id) == Level::kRelaxed;
   const std::int64_t bound = (calm ? now - *after : now).time_since_epoch().count();
-  BackEnds(tier, std::nullopt, now);
+  CloseChains(tier, now);
   Aside aside(this);
   int nowhere = 0;
+  int passed_by = 0;
+  // In a full host tier a copy is of use once those who leave before have one.
+  const bool ends_only = tier.below->id == TierId::kHost && IsNearlyFull(*tier.below);
   while (tier.background < kBackgroundMax && nowhere < 16) {
     aside.MakeRoom();
     // Soonest to leave first.
@@ -548,6 +551,12 @@ void Engine::WriteBehind(TierState& tier, TimePoint now) {
     if (foreseen && KeyByLastUse(store_->FactsOf(next->slot, tier.id)) > bound) {
       aside.Put(*next);
       ++nowhere;
+      continue;
+    }
+    const Record& record = store_->slots().record(next->slot);
+    if (ends_only && record.children[IndexOf(tier.id)] > record.children[IndexOf(tier.below->id)]) {
+      aside.Put(*next);
+      if (++passed_by == kParentsPassedBy) return;
       continue;
     }
     const Why why{Action::kBack, Reason::kIdle, foreseen ? OrderName(tier) : "lru"};

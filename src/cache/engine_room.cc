@@ -11,30 +11,9 @@
 #include "base/printable.h"
 #include "base/room_for_one.h"
 #include "cache/engine.h"
+#include "cache/engine_need.h"
 
 namespace spillway {
-
-// What is lacking. A victim takes its share off each.
-struct Engine::Need {
-  Bytes bytes = 0;
-  Tokens tokens = 0;
-  Bytes names = 0;
-  std::uint64_t slots = 0;
-
-  bool any() const { return bytes > 0 || tokens > 0 || names > 0 || slots > 0; }
-  Reason reason() const {
-    return bytes == 0 && names == 0 && slots == 0 ? Reason::kBudget : Reason::kRoom;
-  }
-  bool HelpedBy(Bytes b, Tokens t, Bytes n) const {
-    return (bytes > 0 && b > 0) || (tokens > 0 && t > 0) || (names > 0 && n > 0) || slots > 0;
-  }
-  void Less(Bytes b, Tokens t, Bytes n) {
-    bytes -= std::min(bytes, b);
-    tokens -= std::min(tokens, t);
-    names -= std::min(names, n);
-    slots -= std::min<std::uint64_t>(slots, 1);
-  }
-};
 
 namespace {
 
@@ -185,6 +164,10 @@ Result<std::uint32_t> Engine::PlaceSomewhere(const NewEntry& entry, TimePoint no
 
 Result<std::uint32_t> Engine::PlaceIn(TierState& tier, const NewEntry& entry, TimePoint now) {
   Result<std::uint32_t> slot = store_->Reserve(entry, tier.id, now);
+  // What is in stock is room, too.
+  if (!slot && slot.error().code == Code::kNoMemory && UnstockAll()) {
+    slot = store_->Reserve(entry, tier.id, now);
+  }
   // The card may be fuller than the account says (neighbours, slack in shared
   // chunks). Then more of ours has to leave: each departure may free a chunk.
   // Not without end: a card that others fill is not helped by emptying ours.
@@ -200,6 +183,7 @@ Result<std::uint32_t> Engine::PlaceIn(TierState& tier, const NewEntry& entry, Ti
       put_back_.push_back(*next);
       continue;
     }
+    NoteRoomMade(1, now);
     slot = store_->Reserve(entry, tier.id, now);
   }
   PutBack();
@@ -301,12 +285,16 @@ Status Engine::MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now)
         Excess<std::uint64_t>(std::uint64_t{store_->slots().in_use()} + (entry.reserved ? 0 : 1),
                               store_->slots().capacity());
     if (!need.any()) return {};
+    // What is in stock is room, and nobody need leave for it to stay there; unless so
+    // many leave that it is used up in no time.
+    if (!IsChurning(now) && UnstockAll()) continue;
 
     const Need lacking = need;
     std::vector<Victim>& plan = room_plan_;
     plan.clear();
     if (!PlanRoom(&need, old_live ? old : kNoSlot, &plan)) {
       Unplan(&plan);
+      if (UnstockAll()) continue;
       if (lacking.reason() == Reason::kBudget) {
         return Error{
             Code::kOverBudget,
@@ -321,6 +309,7 @@ Status Engine::MakeRoom(const NewEntry& entry, std::uint32_t old, TimePoint now)
                       Printable(entry.key), store_->name(top_->id), store_->bytes(),
                       GrowthLimit(*top_), top_->gauge.unknown() ? ", pressure unknown" : "")};
     }
+    NoteRoomMade(plan.size(), now);
     for (const Victim& victim : plan) {
       const Record& record = store_->slots().record(victim.id.slot);
       store_->Attach(victim.id.slot, record.copies);

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/times.h"
 #include "cache/engine.h"
 #include "policy/score_order.h"
 
@@ -34,8 +35,6 @@ class AnyView final : public FactReader {
  private:
   const Store* const store_;
 };
-
-double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 ScoreOrder& ScoredBy(Line& line) { return static_cast<ScoreOrder&>(*line.policy.order); }
 
@@ -89,14 +88,32 @@ void Engine::HearUses(TimePoint now) {
   });
 }
 
+bool Engine::MayBeNoted(std::uint64_t hash) const {
+  return EntryScores::InSample(hash) || notes_others_.load(std::memory_order_relaxed);
+}
+
+bool Engine::GoesWithoutNote(std::uint32_t slot, const Facts& facts) const {
+  const Record& record = store_->slots().record(slot);
+  return record.extra == nullptr && !record.parent_declared() &&
+         EntryScores::GoesWithout(facts,
+                                  store_->slots().slot(slot).hash.load(std::memory_order_relaxed));
+}
+
 void Engine::Welcome(std::uint32_t slot, TimePoint now) {
+  const Facts facts = store_->FactsOf(slot, store_->top());
+  if (GoesWithoutNote(slot, facts)) return scores_->PlainCame(facts.bytes);
+  MakeNote(slot, facts, now);
+}
+
+void Engine::MakeNote(std::uint32_t slot, const Facts& facts, TimePoint now) {
   const std::uint32_t parent = store_->ParentOf(slot);
   const EntryScores::Newcomer who{
       .id = store_->IdOf(slot),
       .hash = store_->slots().slot(slot).hash.load(std::memory_order_relaxed),
       .parent = parent == kNoSlot ? EntryId{} : store_->IdOf(parent)};
+  if (!EntryScores::InSample(who.hash)) notes_others_.store(true, std::memory_order_relaxed);
   try {
-    scores_->Welcome(who, store_->FactsOf(slot, store_->top()), store_->bytes(store_->top()), now);
+    scores_->Welcome(who, facts, store_->bytes(store_->top()), now);
   } catch (const std::bad_alloc&) {
     // It counts as one of whom nothing is known.
   }
@@ -104,13 +121,38 @@ void Engine::Welcome(std::uint32_t slot, TimePoint now) {
 
 void Engine::Farewell(std::uint32_t slot, Reason reason, TimePoint now) {
   const bool for_good = reason == Reason::kErased || reason == Reason::kCleared;
-  scores_->Gone(store_->IdOf(slot), store_->FactsOf(slot, store_->top()), for_good, now);
+  const EntryId id = store_->IdOf(slot);
+  const Facts facts = store_->FactsOf(slot, store_->top());
+  if (EntryScores::LooksPlain(facts) && scores_->Find(id) == kNoNote) {
+    return scores_->PlainGone(facts.bytes);
+  }
+  scores_->Gone(id, facts, for_good, now);
 }
 
 // In place: the old generation has gone, and the new one is there.
 void Engine::Renewed(EntryId old, const Facts& facts, std::uint32_t slot, TimePoint now) {
-  scores_->Gone(old, facts, false, now);
+  if (EntryScores::LooksPlain(facts) && scores_->Find(old) == kNoNote) {
+    scores_->PlainGone(facts.bytes);
+  } else {
+    scores_->Gone(old, facts, false, now);
+  }
   Welcome(slot, now);
+}
+
+// What is said of it has to be kept somewhere.
+void Engine::NoteWhatWasPlain(std::uint32_t slot, TimePoint now) {
+  const EntryId id = store_->IdOf(slot);
+  const Facts facts = store_->FactsOf(slot, store_->top());
+  if (scores_->Find(id) != kNoNote || !EntryScores::LooksPlain(facts)) return;
+  const Record& record = store_->slots().record(slot);
+  scores_->PlainGone(facts.bytes);
+  MakeNote(slot, facts, now);
+  for (const TierId tier : kTierIds) {
+    if (!Has(record.copies, tier)) continue;
+    Line& line = state(tier).LineOf(record);
+    line.policy.order->Left(id);
+    line.Enter(id);
+  }
 }
 
 void Engine::TellScores(std::string_view key, const Advice& advice, TimePoint now) {
@@ -122,9 +164,10 @@ void Engine::TellScores(std::string_view key, const Advice& advice, TimePoint no
       advice.step.substr(advice.step.rfind('/') + 1).substr(0, kAgentBytesMax);
   try {
     HearUses(now);
+    if (!advice.empty()) NoteWhatWasPlain(slot, now);
     scores_->Tell(id, advice.hint, advice.eta, step);
     if (advice.recompute) {
-      scores_->Declare(id, Seconds(*advice.recompute), store_->slots().record(slot).tokens);
+      scores_->Declare(id, InSeconds(*advice.recompute), store_->slots().record(slot).tokens);
     }
   } catch (const std::bad_alloc&) {
     // It was a hint.
@@ -134,7 +177,7 @@ void Engine::TellScores(std::string_view key, const Advice& advice, TimePoint no
 // What comes up from a tier tells what it will cost to come up again.
 void Engine::MeasureCopy(const Move& transfer, TimePoint now) {
   if (transfer.to >= transfer.from || !transfer.status) return;
-  const double took = Seconds(now - transfer.started) - LatencyOf(transfer.from);
+  const double took = InSeconds(now - transfer.started) - LatencyOf(transfer.from);
   if (took <= 0) return;
   const double rate = static_cast<double>(transfer.bytes) / took;
   double& known = copy_rates_[IndexOf(transfer.from)];
@@ -156,7 +199,7 @@ bool Engine::BetterBelow(TierState& tier, const NewEntry& entry, TimePoint now) 
   if (!least) return false;
   try {
     const EntryScores::Newcomer who{.id = {}, .hash = entry.hash, .parent = ParentNamed(entry)};
-    const double declared = entry.options.recompute ? Seconds(*entry.options.recompute) : 0.0;
+    const double declared = entry.options.recompute ? InSeconds(*entry.options.recompute) : 0.0;
     const double cost = ScoredBy(*tier.backed).CostOf(declared, entry.options.tokens, entry.bytes);
     if (scores_->RateOfNewcomer(who, now) * cost >= *least) return false;
   } catch (const std::bad_alloc&) {

@@ -3,8 +3,8 @@
 // Nobody is destroyed; which bytes can be given back at once is what changes.
 //
 // Without this the first to be copied down would keep their places for good:
-// once they are used again it is others who are idle, and have no copy; and one
-// new, unbacked entry at the end of a chain keeps all of the chain on the card.
+// once they are used again it is others who are idle, and have no copy. What one
+// new, unbacked entry at the end of a chain does is in engine_close.cc.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -21,8 +21,7 @@ std::uint32_t LooksFor(Bytes bytes, bool urgent) {
   return static_cast<std::uint32_t>(std::clamp<Bytes>(bytes / (8 * kKiB), 64, 1024));
 }
 // Slots looked at for ends of chains, at a time.
-constexpr std::uint32_t kEndsLooks = 256;
-constexpr std::uint32_t kEndsLooksUrgent = 8192;
+constexpr std::uint32_t kEndsLooks = 8192;
 // After a look in vain.
 constexpr Duration kRest = std::chrono::milliseconds(50);
 constexpr Duration kShortRest = std::chrono::milliseconds(2);
@@ -42,19 +41,17 @@ bool Engine::StaysLonger(const TierState& from, std::uint32_t other, std::uint32
   const Duration margin = settings_.options.write_behind_after.value_or(Duration::zero());
   const Duration own_idle = now - own.last_use;
   const Duration their_idle = now - theirs.last_use;
-  const bool for_long = their_idle < own_idle / 2 && own_idle - their_idle > margin;
+  const bool for_long = their_idle < own_idle / 4 && own_idle - their_idle > margin;
   if (outlooks_.in_force || RanksByScore()) {
     // A score changes by itself as time passes, and would take back what it traded.
-    if (!urgent && !outlooks_.in_force && !for_long && !parent) return false;
+    if (!urgent && !outlooks_.in_force && !for_long) return false;
     const Level at = level(from.id);
     const EntryId own_id = store_->IdOf(slot);
     const EntryId other_id = store_->IdOf(other);
     if (from.firm->Before(at, own_id, own, other_id, theirs)) return true;
-    return parent && !from.firm->Before(at, other_id, theirs, own_id, own);
+    return urgent && parent && !from.firm->Before(at, other_id, theirs, own_id, own);
   }
-  if (urgent && theirs.last_use >= own.last_use) return true;
-  if (parent && their_idle <= 2 * own_idle + margin) return true;
-  return for_long;
+  return for_long || (urgent && theirs.last_use >= own.last_use);
 }
 
 // Whether the host's copy of `other` may make way for one of `slot`, once
@@ -137,28 +134,20 @@ bool Engine::KeepsOthers(const TierState& tier, std::uint32_t slot) const {
 }
 
 // Unbacked ends of chains that are backed otherwise: without a copy each keeps
-// its chain on the card. `urgent`: for whom memory is wanted now. Otherwise only
-// where the host tier is full: with room there, and on disk always, chains go
-// down root first.
-void Engine::BackEnds(TierState& tier, std::optional<Reason> urgent, TimePoint now) {
+// its chain on the card, and memory is wanted now.
+void Engine::BackEnds(TierState& tier, Reason reason, TimePoint now) {
   if (tier.last() || tier.below->id != TierId::kHost) return;
-  if (!urgent && now < tier.no_ends_until) return;
   const std::uint32_t all = store_->slots().high_water();
-  const std::optional<Duration>& after = settings_.options.write_behind_after;
-  const TimePoint used_before = urgent || !after ? now : now - *after;
-  const Why why{urgent ? Action::kDemote : Action::kBack, urgent.value_or(Reason::kIdle),
-                OrderName(tier)};
-  const Priority priority = urgent ? Priority::kGiveBack : Priority::kWriteBehind;
-  std::uint32_t looks = std::min(all, urgent ? kEndsLooksUrgent : kEndsLooks);
-  for (; looks > 0; --looks) {
+  const Why why{Action::kDemote, reason, OrderName(tier)};
+  for (std::uint32_t looks = std::min(all, kEndsLooks); looks > 0; --looks) {
     const std::uint32_t at = tier.ends_hand >= all ? 0 : tier.ends_hand;
     tier.ends_hand = at + 1;
-    if (!IsEnd(tier, at) || store_->FactsOf(at, tier.id).last_use > used_before) continue;
-    if (!KeepsOthers(tier, at)) continue;
-    if (!urgent && Lacking(*tier.below, store_->slots().slot(at).size) == 0) continue;
-    if (SendDown(tier, at, why, priority, urgent == Reason::kReserve, now) == Going::kFull) break;
+    if (!IsEnd(tier, at) || !KeepsOthers(tier, at)) continue;
+    if (SendDown(tier, at, why, Priority::kGiveBack, reason == Reason::kReserve, now) ==
+        Going::kFull) {
+      break;
+    }
   }
-  tier.no_ends_until = now + kRest;
 }
 
 bool Engine::IsEnd(const TierState& tier, std::uint32_t slot) const {

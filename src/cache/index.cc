@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/mutant.h"
 #include "base/reserved_memory.h"
+#include "base/strand.h"
 
 namespace spillway {
 
@@ -36,7 +37,6 @@ Index::Index(SlotTable* slots, Bucket* buckets, std::uint64_t buckets_max, int h
       // Slot numbers + 1 reach up to the capacity.
       tag_mask_(static_cast<std::uint32_t>(~std::uint64_t{0} << std::bit_width(slots->capacity()))),
       extent_(std::bit_cast<std::uint64_t>(Extent{kFirstBuckets, 2 * kFirstBuckets - 1})) {
-  static_assert(kFirstBuckets % kStripes == 0);
   static_assert(sizeof(Bucket) == 64);
 }
 
@@ -86,10 +86,9 @@ template <typename Visit>
 }
 
 Slot* Index::Find(std::uint64_t hash, std::string_view key, Use use, Slot** reap) const {
-  const std::atomic<std::uint64_t>& version = stripes_[hash % kStripes].version;
   for (int tries = 0;; ++tries) {
-    const std::uint64_t before = version.load(std::memory_order_acquire);
     const Bucket& bucket = BucketFor(hash);
+    const std::uint32_t before = bucket.version.load(std::memory_order_acquire);
     Slot* found = nullptr;
     const bool over = AnyOf(bucket, hash, [&](Slot& slot) {
       const LeaseWord::Got got = TryLease(slot, hash, key, use);
@@ -103,13 +102,18 @@ Slot* Index::Find(std::uint64_t hash, std::string_view key, Use use, Slot** reap
       if (found != nullptr || *reap != nullptr) return found;
     }
     std::atomic_thread_fence(std::memory_order_acquire);
-    if ((before & 1) == 0 && version.load(std::memory_order_relaxed) == before) return nullptr;
+    // Before it was split the key's own place was here: whoever came too late for
+    // that sees another version, or another bucket.
+    if ((before & 1) == 0 && bucket.version.load(std::memory_order_relaxed) == before &&
+        &bucket == &BucketFor(hash)) {
+      return nullptr;
+    }
     if (tries >= kTriesBeforeYield) sched_yield();
   }
 }
 
 Slot* Index::FindInOverflow(const Bucket& bucket, std::uint64_t hash, std::string_view key, Use use,
-                            std::uint64_t version, Slot** reap) const {
+                            std::uint32_t version, Slot** reap) const {
   int steps = 0;
   std::uint32_t at = bucket.overflow.load(std::memory_order_acquire);
   while (at != 0) {
@@ -122,7 +126,7 @@ Slot* Index::FindInOverflow(const Bucket& bucket, std::uint64_t hash, std::strin
     }
     at = slot.next.load(std::memory_order_acquire);
     if (++steps % kStepsBetweenChecks == 0 &&
-        stripes_[hash % kStripes].version.load(std::memory_order_acquire) != version) {
+        bucket.version.load(std::memory_order_acquire) != version) {
       return nullptr;
     }
   }
@@ -153,18 +157,49 @@ Slot* Index::Find(std::uint64_t hash, std::string_view key, Use use, Slot* guess
   return Find(hash, key, use, reap);
 }
 
-// --- the strand ---
+// --- who links ---
+
+void Index::Lock(Bucket& bucket) {
+  std::uint32_t even = bucket.version.load(std::memory_order_relaxed);
+  for (int looks = 0;
+       (even & 1) != 0 || !bucket.version.compare_exchange_weak(
+                              even, even + 1, std::memory_order_acquire, std::memory_order_relaxed);
+       ++looks) {
+    looks < kLooksBeforeSleep ? PauseBriefly() : static_cast<void>(sched_yield());
+    even = bucket.version.load(std::memory_order_relaxed);
+  }
+  // Nothing of what is done is seen before the version is odd.
+  std::atomic_thread_fence(std::memory_order_release);
+}
 
 void Index::Link(std::uint32_t id) {
   const std::uint64_t hash = first_slot_[id].hash.load(std::memory_order_relaxed);
-  Locked(hash, [&] { Place(id, hash); });
+  Locked(hash, [&](Bucket& bucket) { Place(bucket, id, hash); });
+  Grow();
+}
+
+bool Index::LinkNew(std::uint32_t id) {
+  Slot& slot = first_slot_[id];
+  const std::uint64_t hash = slot.hash.load(std::memory_order_relaxed);
+  bool is_new = false;
+  // Who is linked keeps its key until it has been unlinked, which takes this lock.
+  Locked(hash, [&](Bucket& bucket) {
+    is_new = LookupIn(bucket, hash, slot.key()) == kNoSlot;
+    if (!is_new) return;
+    slot.word.Publish(1);
+    Place(bucket, id, hash);
+  });
+  return is_new;
+}
+
+// One more is linked.
+void Index::Grow() {
   ++linked_;
   const std::uint32_t buckets = extent().buckets;
   if (linked_ > std::uint64_t{buckets} * kEntriesPerBucket && buckets < buckets_max_) SplitOne();
 }
 
-void Index::Place(std::uint32_t id, std::uint64_t hash) {
-  Bucket& bucket = BucketFor(hash);
+void Index::Place(Bucket& bucket, std::uint32_t id, std::uint64_t hash) {
   std::size_t at = HomeOf(hash);
   for (std::size_t i = 0; i < kLinks; ++i) {
     if (bucket.links[at].load(std::memory_order_relaxed) == 0) {
@@ -180,8 +215,8 @@ void Index::Place(std::uint32_t id, std::uint64_t hash) {
 
 void Index::Unlink(std::uint32_t id) {
   const std::uint64_t hash = first_slot_[id].hash.load(std::memory_order_relaxed);
-  Locked(hash, [&] {
-    [[maybe_unused]] const bool was_linked = TryUnlinkFrom(BucketFor(hash), id, hash);
+  Locked(hash, [&](Bucket& bucket) {
+    [[maybe_unused]] const bool was_linked = TryUnlinkFrom(bucket, id, hash);
     assert(was_linked);
   });
   --linked_;
@@ -218,8 +253,7 @@ bool Index::TryUnlinkFrom(Bucket& bucket, std::uint32_t id, std::uint64_t hash) 
 
 void Index::Replace(std::uint32_t old, std::uint32_t id) {
   const std::uint64_t hash = first_slot_[id].hash.load(std::memory_order_relaxed);
-  Locked(hash, [&] {
-    Bucket& bucket = BucketFor(hash);
+  Locked(hash, [&](Bucket& bucket) {
     for (Link32& link : bucket.links) {
       if (link.load(std::memory_order_relaxed) != (TagOf(hash) | (old + 1))) continue;
       link.store(TagOf(hash) | (id + 1), std::memory_order_release);
@@ -236,8 +270,8 @@ void Index::Replace(std::uint32_t old, std::uint32_t id) {
   });
 }
 
-std::uint32_t Index::Lookup(std::uint64_t hash, std::string_view key) const {
-  const Bucket& bucket = BucketFor(hash);
+std::uint32_t Index::LookupIn(const Bucket& bucket, std::uint64_t hash,
+                              std::string_view key) const {
   const Slot* found = nullptr;
   const auto is_it = [&](const Slot& slot) {
     if (slot.hash.load(std::memory_order_relaxed) != hash || !slot.KeyIs(key)) return false;
@@ -253,31 +287,36 @@ std::uint32_t Index::Lookup(std::uint64_t hash, std::string_view key) const {
 }
 
 // Adds bucket number `buckets`, which takes its share of the bucket that has
-// stood in for it. Both have the same low bits, hence the same stripe.
+// stood in for it.
 void Index::SplitOne() {
   const std::uint32_t added = extent().buckets;
-  const std::uint32_t from = added - std::bit_floor(added);
-  Locked(from, [&] {
-    const std::uint32_t now = added + 1;
-    extent_.store(std::bit_cast<std::uint64_t>(Extent{now, 2 * std::bit_floor(now) - 1}),
-                  std::memory_order_release);
-    Bucket& bucket = buckets_[from];
-    std::uint32_t chain = bucket.overflow.exchange(0, std::memory_order_relaxed);
-    for (Link32& link : bucket.links) {
-      const std::uint32_t was = link.load(std::memory_order_relaxed);
-      if (was == 0) continue;
-      const std::uint64_t hash = first_slot_[SlotOf(was)].hash.load(std::memory_order_relaxed);
-      if (BucketOf(hash, extent()) != added) continue;
-      link.store(0, std::memory_order_release);
-      Place(SlotOf(was), hash);
-    }
-    while (chain != 0) {
-      Slot& slot = first_slot_[chain - 1];
-      const std::uint32_t next = slot.next.load(std::memory_order_relaxed);
-      Place(chain - 1, slot.hash.load(std::memory_order_relaxed));
-      chain = next;
-    }
-  });
+  const std::uint32_t now = added + 1;
+  const Extent after{now, 2 * std::bit_floor(now) - 1};
+  Bucket& bucket = buckets_[added - std::bit_floor(added)];
+  Bucket& half = buckets_[added];
+  Lock(bucket);
+  Lock(half);  // Nobody knows of it yet.
+  extent_.store(std::bit_cast<std::uint64_t>(after), std::memory_order_release);
+  const auto place = [&](std::uint32_t id, std::uint64_t hash) {
+    Place(BucketOf(hash, after) == added ? half : bucket, id, hash);
+  };
+  std::uint32_t chain = bucket.overflow.exchange(0, std::memory_order_relaxed);
+  for (Link32& link : bucket.links) {
+    const std::uint32_t was = link.load(std::memory_order_relaxed);
+    if (was == 0) continue;
+    const std::uint64_t hash = first_slot_[SlotOf(was)].hash.load(std::memory_order_relaxed);
+    if (BucketOf(hash, after) != added) continue;
+    link.store(0, std::memory_order_release);
+    place(SlotOf(was), hash);
+  }
+  while (chain != 0) {
+    Slot& slot = first_slot_[chain - 1];
+    const std::uint32_t next = slot.next.load(std::memory_order_relaxed);
+    place(chain - 1, slot.hash.load(std::memory_order_relaxed));
+    chain = next;
+  }
+  Unlock(half);
+  Unlock(bucket);
 }
 
 Bytes Index::bytes() const { return extent().buckets * sizeof(Bucket); }

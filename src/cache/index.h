@@ -1,21 +1,22 @@
 // The Index finds slots by key. Readers take no lock: they look through one
 // bucket for links that carry a piece of the right hash, lease what they point
-// to, and compare the key while they hold it. Only the strand links and unlinks.
+// to, and compare the key while they hold it. The strand links and unlinks; beside
+// it whoever has a reservation of its own may link a new key (LinkNew).
 //
-// A bucket is one cache line: fifteen links, each a slot number and as many
-// bits of the hash as the number leaves free, and a chain (through Slot::next)
-// for what did not fit. So a hit touches two lines, the bucket and its slot,
-// and a miss mostly one.
+// A bucket is one cache line: fourteen links, each a slot number and as many
+// bits of the hash as the number leaves free, a chain (through Slot::next)
+// for what did not fit, and a version. So a hit touches two lines, the bucket and its
+// slot, and a miss mostly one.
 //
 // A hit needs no further proof: a leased, visible slot with the right key is
 // the right one. A miss does, because the look may have been led astray by a
-// slot that changed places under it; so each stripe of buckets carries a
-// version that is odd while the strand works on it, and a miss counts only if
-// the version was even and is unchanged.
+// slot that changed places under it; so a bucket's version is odd while somebody
+// works on it, and a miss counts only if it was even and is unchanged, and the
+// bucket still is the one to look in. To make it odd is to have the bucket for
+// oneself.
 //
 // The table grows one bucket at a time (linear hashing), so no insert ever
-// pays for a whole resize. Both halves of a split share the stripe, since a
-// stripe is chosen by the low bits of the hash.
+// pays for a whole resize. A split has both halves for itself.
 #pragma once
 
 #include <array>
@@ -25,6 +26,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/prefetch.h"
 #include "cache/slot.h"
 #include "spillway/result.h"
 
@@ -53,11 +55,19 @@ class Index {
   // them, too), then Find, which looks at the guess first. The guess may be
   // null or wrong.
   void PrefetchBucket(std::uint64_t hash) const { __builtin_prefetch(&BucketFor(hash)); }
+  // The same for who is going to link or unlink.
+  void PrefetchToChange(std::uint64_t hash) const { PrefetchForWrite(&BucketFor(hash)); }
   Slot* Guess(std::uint64_t hash) const;
   Slot* Find(std::uint64_t hash, std::string_view key, Use use, Slot* guess, Slot** reap) const;
 
+  // Makes a private slot, key and value written, visible and findable. False: its
+  // key is there already, and nothing changed. The strand is told by CountNew; until
+  // then it must not look for keys.
+  bool LinkNew(std::uint32_t slot);
+
   // --- strand only ---
 
+  void CountNew() { Grow(); }
   void Link(std::uint32_t slot);
   void Unlink(std::uint32_t slot);
   // `slot` takes the place of `old`, which has the same key, in one step: who
@@ -88,25 +98,25 @@ class Index {
   template <typename Visit>
   std::uint64_t Scan(std::uint64_t cursor, Visit&& visit) const;
   // The linked slot with that key, not leased; kNoSlot: none.
-  std::uint32_t Lookup(std::uint64_t hash, std::string_view key) const;
+  std::uint32_t Lookup(std::uint64_t hash, std::string_view key) const {
+    return LookupIn(BucketFor(hash), hash, key);
+  }
 
   Bytes bytes() const;
 
  private:
-  static constexpr std::size_t kLinks = 15;
+  static constexpr std::size_t kLinks = 14;
   // Linear hashing splits in order, so the buckets not yet split hold up to
-  // twice as many as the others: eight on average means that few overflow.
-  static constexpr std::uint32_t kEntriesPerBucket = 8;
-  static constexpr std::uint32_t kFirstBuckets = 256;  // As many as stripes, at least.
-  static constexpr std::uint32_t kStripes = 256;
+  // twice as many as the others: six on average means that few overflow.
+  static constexpr std::uint32_t kEntriesPerBucket = 6;
+  static constexpr std::uint32_t kFirstBuckets = 256;
 
   using Link32 = std::atomic<std::uint32_t>;
+  using Version = std::atomic<std::uint32_t>;
   struct alignas(64) Bucket {
     std::array<Link32, kLinks> links;  // Tag and slot number + 1; 0: empty.
     Link32 overflow;                   // Slot number + 1 of the first in the chain; 0: none.
-  };
-  struct alignas(64) Stripe {
-    std::atomic<std::uint64_t> version{0};
+    Version version;                   // Odd: somebody works on it.
   };
   // How many buckets there are and, beside it, the mask they are chosen by:
   // one word, so that nobody sees the one without the other.
@@ -135,18 +145,30 @@ class Index {
   static LeaseWord::Got TryLease(Slot& slot, std::uint64_t hash, std::string_view key, Use use);
   // The rest of a Find that began at `version`.
   Slot* FindInOverflow(const Bucket& bucket, std::uint64_t hash, std::string_view key, Use use,
-                       std::uint64_t version, Slot** reap) const;
-  void Place(std::uint32_t slot, std::uint64_t hash);
+                       std::uint32_t version, Slot** reap) const;
+  void Place(Bucket& bucket, std::uint32_t slot, std::uint64_t hash);
+  std::uint32_t LookupIn(const Bucket& bucket, std::uint64_t hash, std::string_view key) const;
+  void Grow();
   bool TryUnlinkFrom(Bucket& bucket, std::uint32_t slot, std::uint64_t hash);
   void SplitOne();
+  static void Lock(Bucket& bucket);
+  static void Unlock(Bucket& bucket) {
+    bucket.version.store(bucket.version.load(std::memory_order_relaxed) + 1,
+                         std::memory_order_release);
+  }
+  // `work` has the bucket of `hash` for itself.
   template <typename Work>
   void Locked(std::uint64_t hash, Work&& work) {
-    std::atomic<std::uint64_t>& version = stripes_[hash % kStripes].version;
-    const std::uint64_t even = version.load(std::memory_order_relaxed);
-    version.store(even + 1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);
-    work();
-    version.store(even + 2, std::memory_order_release);
+    Bucket* bucket = &BucketFor(hash);
+    Lock(*bucket);
+    // It may have been split before it was ours.
+    while (bucket != &BucketFor(hash)) [[unlikely]] {
+      Unlock(*bucket);
+      bucket = &BucketFor(hash);
+      Lock(*bucket);
+    }
+    work(*bucket);
+    Unlock(*bucket);
   }
 
   // `then` gives it back. False: it is leased by more than `pins`.
@@ -154,7 +176,7 @@ class Index {
   bool Taken(std::uint32_t slot, std::uint64_t pins, Then&& then) {
     Slot& where = first_slot_[slot];
     bool alone = false;
-    Locked(where.hash.load(std::memory_order_relaxed), [&] {
+    Locked(where.hash.load(std::memory_order_relaxed), [&](Bucket&) {
       alone = where.word.TryEvict(pins);
       if (alone) then(where.word);
     });
@@ -171,8 +193,8 @@ class Index {
   const std::uint64_t hash_mask_;
   const std::uint32_t tag_mask_;  // The bits of a link that no slot number needs.
   std::atomic<std::uint64_t> extent_;
-  std::uint64_t linked_ = 0;
-  mutable std::array<Stripe, kStripes> stripes_;
+  // On a line of its own: every reader needs those before it.
+  alignas(64) std::uint64_t linked_ = 0;
 };
 
 template <typename Visit>

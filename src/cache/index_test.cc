@@ -103,6 +103,58 @@ TEST_F(IndexTest, AReservationIsNotFound) {
   EXPECT_TRUE(Finds(1));
 }
 
+TEST_F(IndexTest, LinksANewKeyBesideTheStrandOnce) {
+  Open(100);
+  const std::uint32_t one = Make(1);
+  ASSERT_TRUE(index_->LinkNew(one));
+  index_->CountNew();
+  EXPECT_TRUE(Finds(1));
+  EXPECT_EQ(Lookup(1), one);
+  const std::uint32_t again = Make(1);
+  EXPECT_FALSE(index_->LinkNew(again));
+  EXPECT_EQ(LeaseWord::StateOf(slots_->slot(again).word.Load()), SlotState::kPrivate);
+  EXPECT_EQ(Lookup(1), one);
+  ASSERT_TRUE(TryRemove(one));
+  EXPECT_FALSE(Finds(1));
+  EXPECT_TRUE(index_->LinkNew(again));
+  EXPECT_TRUE(Finds(1));
+}
+
+// Several threads link the same keys, one of each, while another grows the table and
+// removes others: each key is linked once, and is found from then on.
+TEST_F(IndexTest, OfThreadsThatLinkAKeyOneDoes) {
+  constexpr std::uint64_t kKeys = 20'000;
+  constexpr std::uint64_t kOthers = 100'000;
+  constexpr unsigned kThreads = 3;
+  Open(kKeys * kThreads + kOthers, 20);  // Some hashes are alike.
+  std::vector<std::vector<std::uint32_t>> made(kThreads);
+  for (auto& of_thread : made) {
+    for (std::uint64_t key = 0; key < kKeys; ++key) of_thread.push_back(Make(key));
+  }
+  std::atomic<std::uint64_t> linked{0};
+  std::vector<std::thread> threads;
+  for (unsigned thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (std::uint64_t key = 0; key < kKeys; ++key) {
+        if (index_->LinkNew(made[thread][key])) linked.fetch_add(1);
+        ASSERT_TRUE(Finds(key));
+      }
+    });
+  }
+  for (std::uint64_t other = 0; other < kOthers; ++other) {
+    const std::uint32_t id = Insert(kKeys + other);
+    if (other % 3 == 0) {
+      ASSERT_TRUE(TryRemove(id));
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(linked.load(), kKeys);
+  for (std::uint64_t key = 0; key < kKeys; ++key) ASSERT_TRUE(Finds(key));
+  for (std::uint64_t other = 0; other < kOthers; ++other) {
+    ASSERT_EQ(Finds(kKeys + other), other % 3 != 0);
+  }
+}
+
 TEST_F(IndexTest, CountsAGetAndNotAPeek) {
   Open(100);
   Slot& slot = slots_->slot(Insert(1));

@@ -30,8 +30,8 @@ class MissRing {
  private:
   static constexpr std::size_t kCells = 1024;
   std::array<std::atomic<std::uint64_t>, kCells> cells_{};
-  std::atomic<std::uint64_t> head_{0};
-  std::uint64_t tail_ = 0;
+  alignas(64) std::atomic<std::uint64_t> head_{0};
+  alignas(64) std::uint64_t tail_ = 0;
 };
 
 }  // namespace spillway

@@ -12,6 +12,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "base/errors.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "cache/disk_room_source.h"
@@ -38,8 +39,6 @@ constexpr Bytes kDiskMin = kMiB;
 
 // A driver that does not answer in this time is not used.
 constexpr Duration kOpenWithin = std::chrono::seconds(10);
-
-Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 
 using SourceResult = Result<std::shared_ptr<PressureSource>>;
 

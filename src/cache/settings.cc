@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/errors.h"
 #include "base/nearest.h"
 #include "base/parse.h"
 #include "base/printable.h"
@@ -20,8 +21,6 @@ namespace spillway {
 namespace {
 
 constexpr std::string_view kNone = "none";
-
-Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 
 Error NotA(const Setting& setting, std::string_view text) {
   return Bad(fmt::format("{}: '{}' is not {}{}", setting.name, Printable(text),

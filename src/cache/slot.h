@@ -160,7 +160,7 @@ class SlotTable {
   Slot* const slots_;
   Record* const records_;
   const std::uint64_t capacity_;
-  std::atomic<std::uint32_t> high_water_{0};
+  alignas(64) std::atomic<std::uint32_t> high_water_{0};
   std::uint32_t free_head_ = kNoSlot;  // Linked through Record::parent_slot.
   std::uint32_t in_use_ = 0;
 };

@@ -114,6 +114,58 @@ Result<std::uint32_t> Store::Reserve(const NewEntry& entry, TierId tier, TimePoi
   return id;
 }
 
+Result<std::uint32_t> Store::ReserveAhead(Bytes bytes) {
+  const std::uint32_t id = slots_->Take();
+  if (id == kNoSlot) return Error{Code::kBusy, "all slots are taken"};
+  Slot& slot = slots_->slot(id);
+  Record& record = slots_->record(id);
+  slot.size = bytes;
+  slot.key_bytes_less_one = 0;
+  slot.has_deadline = slot.no_idle_ttl = false;
+  record.generation = NextGeneration();
+  Result<Landing> landing = Error{Code::kNoMemory, "no memory"};
+  try {
+    landing = Allocate(id, TierId::kDevice);
+  } catch (const std::bad_alloc&) {
+    // As if the tier had refused.
+  }
+  if (!landing) {
+    slots_->Give(id);
+    return landing.error();
+  }
+  // Who reads it once it is linked may ask where it is.
+  record.copies = MaskOf(TierId::kDevice);
+  slot.data.store(landing->block, std::memory_order_relaxed);
+  ++reservations_;
+  return id;
+}
+
+bool Store::IsLikeAhead(std::uint32_t id, Bytes bytes) const {
+  const Slot& slot = slots_->slot(id);
+  const Record& record = slots_->record(id);
+  return slot.size == bytes && slot.key_bytes() <= kInlineKeyBytes && record.extra == nullptr &&
+         record.below == nullptr && record.copies == MaskOf(TierId::kDevice);
+}
+
+void Store::Recycle(std::uint32_t id) {
+  CountRetired(id);
+  Record& record = slots_->record(id);
+  record = Record();
+  record.generation = NextGeneration();
+  record.copies = MaskOf(TierId::kDevice);
+  slots_->slot(id).has_deadline = false;
+  ++reservations_;
+}
+
+void Store::Enrol(std::uint32_t id) {
+  slots_->record(id).place = ++places_;
+  if (slots_->slot(id).no_idle_ttl) some_stay_ = true;
+  --reservations_;
+  ++enrolled_;
+  ++entries_in_[IndexOf(TierId::kDevice)];
+  index_->CountNew();
+}
+
 // Of a slot whose names were not all written.
 void Store::ForgetNames(std::uint32_t id) {
   Slot& slot = slots_->slot(id);
@@ -193,7 +245,8 @@ void Store::Describe(std::uint32_t id, const SetOptions& options) {
   const TimePoint deadline = record.extra == nullptr ? TimePoint::max() : record.extra->deadline;
   std::unique_ptr<Extra> extra;
   if (!options.agent.empty() || !options.meta.empty() || deadline != TimePoint::max()) {
-    extra.reset(new Extra{std::string(options.agent), std::string(options.meta), deadline});
+    extra =
+        std::make_unique<Extra>(std::string(options.agent), std::string(options.meta), deadline);
   }
   if (record.extra != nullptr) {
     names_bytes_ -= sizeof(Extra) + record.extra->agent.size() + record.extra->meta.size();
@@ -229,7 +282,7 @@ EntryId Store::Commit(std::uint32_t id, std::uint32_t old, TimePoint now) {
   --reservations_;
   tokens_reserved_ -= record.tokens;
   Add(tokens_, Tokens{record.tokens});
-  Add(entries_, std::size_t{1});
+  Add(settled_, std::int64_t{1});
   for (const TierId tier : kTierIds) entries_in_[IndexOf(tier)] += Has(record.copies, tier);
   slot.word.Publish(1);
   if (old == kNoSlot) {
@@ -240,12 +293,17 @@ EntryId Store::Commit(std::uint32_t id, std::uint32_t old, TimePoint now) {
   return IdOf(id);
 }
 
-Store::Fate Store::Retire(std::uint32_t id, bool owned) {
-  Record& record = slots_->record(id);
-  Add(entries_, ~std::size_t{0});
+void Store::CountRetired(std::uint32_t id) {
+  const Record& record = slots_->record(id);
+  Add(settled_, std::int64_t{-1});
   Add(tokens_, -Tokens{record.tokens});
   CountDeparted(LeaseWord::AcquiresOf(slots_->slot(id).word.Load()));
   for (const TierId tier : kTierIds) entries_in_[IndexOf(tier)] -= Has(record.copies, tier);
+}
+
+Store::Fate Store::Retire(std::uint32_t id, bool owned) {
+  Record& record = slots_->record(id);
+  CountRetired(id);
   if (owned) {
     Discard(id);
     return Fate::kFreed;
@@ -341,7 +399,7 @@ void Store::Attach(std::uint32_t id, TierMask tiers) {
 
 void Store::PrefetchRemoval(std::uint32_t id) const {
   const Slot& slot = slots_->slot(id);
-  index_->PrefetchBucket(slot.hash.load(std::memory_order_relaxed));
+  index_->PrefetchToChange(slot.hash.load(std::memory_order_relaxed));
   if (top_ == TierId::kDevice) {
     tiers_.device->PrefetchFree(slot.data.load(std::memory_order_relaxed), slot.size);
   }

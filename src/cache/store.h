@@ -67,6 +67,15 @@ class Store {
   // Memory in `tier` and a slot for `entry`; NoMemory, Unavailable or Busy, and
   // then nothing changed.
   Result<std::uint32_t> Reserve(const NewEntry& entry, TierId tier, TimePoint now);
+  // The same in the device's memory for an entry without names that nobody knows yet
+  // (Inlet). Whoever has it writes hash, key, last use and bytes.
+  Result<std::uint32_t> ReserveAhead(Bytes bytes);
+  // Such a one was linked: the rest of Commit.
+  void Enrol(std::uint32_t slot);
+  // Whether an entry that leaves, hidden and owned, leaves just what ReserveAhead
+  // would give; Recycle then is both Retire and that.
+  bool IsLikeAhead(std::uint32_t slot, Bytes bytes) const;
+  void Recycle(std::uint32_t slot);
   TierId ReservedIn(std::uint32_t slot) const;
   // The end of its own ttl. Nobody else may see the slot meanwhile. `spare` becomes
   // its Extra if it has none; without one there must be no need.
@@ -198,7 +207,10 @@ class Store {
   // Some entry was ever told that no idle ttl is for it.
   bool some_stay() const { return some_stay_; }
   static Bytes NamesBytesOf(const NewEntry& entry);
-  std::size_t entries() const { return entries_.load(std::memory_order_relaxed); }
+  std::size_t entries() const { return enrolled_ + static_cast<std::uint64_t>(settled()); }
+  // Entries that came by an event, less all who left, so it may be negative: who came
+  // by the Inlet is counted there. Any thread.
+  std::int64_t settled() const { return settled_.load(std::memory_order_acquire); }
   std::size_t entries(TierId tier) const { return entries_in_[IndexOf(tier)]; }
   Tokens tokens() const { return tokens_.load(std::memory_order_relaxed); }
   Tokens tokens_reserved() const { return tokens_reserved_; }
@@ -212,6 +224,7 @@ class Store {
         const Settings& settings);
   std::uint64_t NextGeneration();
   void CountDeparted(std::uint64_t accesses);
+  void CountRetired(std::uint32_t slot);
   void WriteNames(std::uint32_t slot, const NewEntry& entry, TimePoint now);
   void NameParent(std::uint32_t slot, std::string_view parent);
   void ForgetNames(std::uint32_t slot);
@@ -228,7 +241,8 @@ class Store {
   const bool keeps_lineage_;
   const std::int64_t unix_offset_;
 
-  std::uint64_t generations_ = 0;
+  // What changes is kept apart from what every set and get reads.
+  alignas(64) std::uint64_t generations_ = 0;
   std::uint64_t places_ = 0;
   std::array<Bytes, kTiers> bytes_{};
   std::array<Bytes, kTiers> backed_bytes_{};
@@ -240,7 +254,8 @@ class Store {
   Tokens tokens_reserved_ = 0;
   std::size_t reservations_ = 0;
   std::size_t zombies_ = 0;
-  std::atomic<std::size_t> entries_{0};
+  std::uint64_t enrolled_ = 0;
+  std::atomic<std::int64_t> settled_{0};
   std::atomic<Tokens> tokens_{0};
   std::atomic<std::uint64_t> departed_hits_{0};
 };
@@ -261,6 +276,7 @@ class TierView final : public FactReader {
   RankMarks* Marks(EntryId id) const override;
   void ReadMany(std::span<const EntryId> ids, Facts* facts, RankMarks** marks) const override;
   void Prefetch(EntryId id) const override;
+  void PrefetchMarks(EntryId id) const override;
 
  private:
   bool ReadOne(EntryId id, Facts* facts) const;

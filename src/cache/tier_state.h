@@ -119,9 +119,9 @@ struct TierState {
   std::uint32_t trade_hand = 0;
   TimePoint no_trade_until{};
   TimePoint no_urgent_trade_until{};
-  // The same for ends of chains (BackEnds).
+  // The same for ends of chains (BackEnds), and for whole chains (CloseChains).
   std::uint32_t ends_hand = 0;
-  TimePoint no_ends_until{};
+  TimePoint no_close_until{};
   std::uint64_t failed_moves = 0;
 
   // Its device is lost: it takes nothing, and what was only here is gone. Set on

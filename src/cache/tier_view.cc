@@ -1,4 +1,5 @@
 #include "base/mutant.h"
+#include "base/prefetch.h"
 #include "cache/store.h"
 
 namespace spillway {
@@ -38,11 +39,15 @@ void TierView::ReadMany(std::span<const EntryId> ids, Facts* facts, RankMarks** 
   }
 }
 
+void TierView::PrefetchMarks(EntryId id) const {
+  PrefetchForWrite(&store_->slots().record(id.slot).marks);
+}
+
 void TierView::Prefetch(EntryId id) const {
   const Record* const record = &store_->slots().record(id.slot);
-  __builtin_prefetch(&store_->slots().slot(id.slot), 1);
-  __builtin_prefetch(record, 1);
-  __builtin_prefetch(reinterpret_cast<const std::byte*>(record + 1) - 1, 1);
+  PrefetchForWrite(&store_->slots().slot(id.slot));
+  PrefetchForWrite(record);
+  PrefetchForWrite(reinterpret_cast<const std::byte*>(record + 1) - 1);
 }
 
 }  // namespace spillway

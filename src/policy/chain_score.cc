@@ -7,8 +7,6 @@
 namespace spillway {
 namespace {
 
-constexpr std::uint32_t kDoneKey = ~std::uint32_t{0};
-
 std::uint32_t HintKey(const Visit& visit, bool shared) {
   const std::uint32_t hint = shared || !visit.again ? 0 : *visit.again ? 2 : 1;
   return visit.state * 3 + hint;
@@ -114,7 +112,7 @@ ReturnClass ChainScore::ClassOf(const Visit& visit, const Turn& turn, std::uint3
 }
 
 ReturnClass ChainScore::DoneClass(std::uint32_t uses) {
-  return waits_.table().Under(waits_.table().Under(ReturnTable::kAll, kDoneKey), uses);
+  return waits_.table().Under(waits_.table().Under(ReturnTable::kAll, ReturnTable::kDoneKey), uses);
 }
 
 void ChainScore::MakeUnits(const Visit& visit, const Turn& turn) {

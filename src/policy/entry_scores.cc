@@ -9,8 +9,7 @@
 namespace spillway {
 namespace {
 
-constexpr std::uint32_t kDoneKey = ~std::uint32_t{0};
-constexpr std::uint32_t kSupersededKey = kDoneKey - 1;
+constexpr std::uint32_t kSupersededKey = ReturnTable::kDoneKey - 1;
 constexpr std::size_t kFirstStepBin = 13;  // From two seconds on.
 // Who is said to be done is doubted as if ten such had waited an hour in vain.
 constexpr double kDoneDoubts = 10;
@@ -50,12 +49,19 @@ ReturnClass EntryScores::ClassOf(const Note& note) {
   return known.c;
 }
 
+// Of all turns and pauses: of one without a note they are not known.
+ReturnClass EntryScores::PlainClass(std::uint32_t use_level) {
+  std::optional<ReturnClass>& known = plain_classes_.at(use_level);
+  if (!known) known = table_.Under(table_.Under(ReturnTable::kAll, kSaidNothing), use_level);
+  return *known;
+}
+
 ReturnClass EntryScores::ClassFor(const Note& note) {
   const std::uint32_t uses = UseLevel(note.uses);
   if (IsOver(note)) {
     const std::size_t before = table_.classes();
-    const ReturnClass done =
-        table_.Under(ReturnTable::kAll, note.hint == kSaidDone ? kDoneKey : kSupersededKey);
+    const ReturnClass done = table_.Under(
+        ReturnTable::kAll, note.hint == kSaidDone ? ReturnTable::kDoneKey : kSupersededKey);
     if (table_.classes() != before) table_.Doubt(done, kDoneDoubts, kDoneForS);
     return table_.Under(done, uses);
   }

@@ -15,9 +15,12 @@
 // often it was used; the turn of the conversation; the pause before this turn.
 //
 // Notes outlive the bytes, `history_max` of them at most, longest gone forgotten
-// first. Called on the engine's strand.
+// first. Small entries of which nothing is known but how often they were used have
+// none, but for one in 64, from whom is learnt what becomes of all (PlainQueues).
+// Called on the engine's strand.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -65,6 +68,17 @@ class EntryScores {
   // what they were told is lost.
   // `held`: what the top tier holds with it.
   void Welcome(const Newcomer& who, const Facts& facts, Bytes held, TimePoint now);
+  // Whether one of these facts, without names and parent, is let in without a note.
+  static bool GoesWithout(const Facts& facts, std::uint64_t hash) {
+    return LooksPlain(facts) && !InSample(hash);
+  }
+  static bool InSample(std::uint64_t hash) { return (hash >> 32) % kNotedOneOf == 0; }
+  static bool LooksPlain(const Facts& facts) {
+    return facts.tokens == 0 && facts.bytes <= kPlainBytesMost;
+  }
+  // One that is let in so comes, or goes.
+  void PlainCame(Bytes bytes) { plain_bytes_ += bytes; }
+  void PlainGone(Bytes bytes) { plain_bytes_ -= std::min(plain_bytes_, bytes); }
   // What a client says of the next use; `step` names what it waits for.
   void Tell(EntryId id, Hint hint, std::optional<Duration> eta, std::string_view step);
   // What it would cost to compute it anew.
@@ -104,6 +118,10 @@ class EntryScores {
   }
   // Returns a second of place held, for one of its class and this age.
   double Rate(const Note& note, double age_s);
+  // The same for one without a note.
+  double PlainRate(std::uint32_t use_level, double age_s) {
+    return table_.Worth(PlainClass(use_level), age_s, now_);
+  }
   double now_s() const { return now_; }
   double AgeOf(const Note& note) const { return now_ > note.since ? now_ - note.since : 0; }
   double SecondsOf(TimePoint at) const;
@@ -151,6 +169,8 @@ class EntryScores {
   static constexpr std::size_t kSteps = 37;
   static constexpr std::size_t kStatesMax = 64;
   static constexpr std::size_t kLooksMax = 256;  // In one Advance.
+  static constexpr Bytes kPlainBytesMost = 4 * kKiB;
+  static constexpr std::uint64_t kNotedOneOf = 64;
   static std::size_t FirstBin(std::size_t step);
   static std::size_t StepOf(double age_s);
   struct Queued {
@@ -163,6 +183,9 @@ class EntryScores {
   };
   struct Passing;
 
+  ReturnClass PlainClass(std::uint32_t use_level);
+  // What those with notes may hold of that.
+  Bytes HeldByNoted(Bytes held) const { return held - std::min(held, plain_bytes_); }
   ReturnClass ClassOf(const Note& note);
   ReturnClass ClassFor(const Note& note);
   void Reclass(NoteId id);
@@ -207,6 +230,8 @@ class EntryScores {
     ReturnClass c = 0;
   };
   std::array<KnownClass, 256> known_classes_;
+  std::array<std::optional<ReturnClass>, 8> plain_classes_;
+  Bytes plain_bytes_ = 0;  // Of those without notes.
   EntryId spared_{};
   // The recent weigh more.
   double done_said_ = 0;

@@ -10,7 +10,7 @@ namespace spillway {
 namespace {
 // What is set within this time after what it continues is of one request.
 constexpr double kSameTurnS = 2;
-constexpr std::size_t kAhead = 8;  // Fetched before they are forgotten.
+constexpr std::size_t kForgottenAhead = 8;  // Fetched before they are forgotten.
 }  // namespace
 
 // Which turn one is of that continues `parent`, and after which pause.
@@ -136,7 +136,7 @@ void EntryScores::Open(NoteId id, NoteId parent) {
 
 void EntryScores::Welcome(const Newcomer& who, const Facts& facts, Bytes held, TimePoint now) {
   if (!epoch_) epoch_ = now;
-  window_.SetCapacity(held);
+  window_.SetCapacity(HeldByNoted(held));
   now_ = std::max(now_, SecondsOf(now));
   const NoteId remembered = who.hash == 0 ? kNoNote : gone_.Find(who.hash);
   const bool known = remembered != kNoNote;
@@ -234,9 +234,9 @@ void EntryScores::Drop(NoteId id) {
 void EntryScores::ForgetOldest() {
   while (!departed_.empty()) {
     const Departed oldest = departed_.front();
-    if (departed_.size() > kAhead) {
-      notes_.Prefetch(departed_[kAhead].note);
-      gone_.Prefetch(notes_[departed_[kAhead / 2].note].hash);
+    if (departed_.size() > kForgottenAhead) {
+      notes_.Prefetch(departed_[kForgottenAhead].note);
+      gone_.Prefetch(notes_[departed_[kForgottenAhead / 2].note].hash);
     }
     const Note& note = notes_[oldest.note];
     const bool there = !note.here && note.life == oldest.life;

@@ -10,7 +10,7 @@ namespace {
 constexpr double kDonesWeighed = 512;
 // How often those who passed a step are looked for.
 constexpr double kLookEveryS = 0.1;
-constexpr std::size_t kAhead = 8;
+constexpr std::size_t kPassingAhead = 8;
 constexpr std::size_t kMany = std::size_t{1} << 17;
 
 std::uint8_t HintLevel(Hint hint, std::optional<Duration> eta) {
@@ -100,9 +100,9 @@ bool EntryScores::PassStep(std::size_t step, std::size_t* looks) {
         return false;
       }
       --*looks;
-      if (queue.size() > kAhead) {
-        notes_.Prefetch(queue[kAhead].note);
-        reader_->Prefetch(notes_[queue[kAhead / 2].note].id);
+      if (queue.size() > kPassingAhead) {
+        notes_.Prefetch(queue[kPassingAhead].note);
+        reader_->Prefetch(notes_[queue[kPassingAhead / 2].note].id);
       }
       Facts facts;
       const bool used = note.here && reader_->Read(note.id, &facts) && Look(first.note, facts);
@@ -138,7 +138,7 @@ void EntryScores::Advance(TimePoint now, Bytes held) {
   now_ = std::max(now_, SecondsOf(now));
   if (!behind_ && now_ < looked_ + kLookEveryS) return;
   looked_ = now_;
-  window_.SetCapacity(held);
+  window_.SetCapacity(HeldByNoted(held));
   std::size_t looks = kLooksMax;
   behind_ = false;
   try {

@@ -40,6 +40,8 @@ class FactReader {
   }
   // A hint that `id` will be read soon. It may be gone.
   virtual void Prefetch(EntryId id) const { static_cast<void>(id); }
+  // The same where only its marks will be looked at.
+  virtual void PrefetchMarks(EntryId id) const { Prefetch(id); }
 };
 
 }  // namespace spillway

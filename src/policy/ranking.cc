@@ -18,8 +18,8 @@ constexpr std::size_t kSamples = 256;
 // A band is read anew before it is cut if more than three of four in a sample
 // have been used since they were put there; small ones are not worth asking.
 constexpr std::size_t kRefreshLeast = 4096;
-constexpr std::size_t kAhead = 32;     // Nodes fetched before they are met.
-constexpr std::size_t kTogether = 64;  // Read by one call.
+constexpr std::size_t kNodesAhead = 32;  // Nodes fetched before they are met.
+constexpr std::size_t kTogether = 64;    // Read by one call.
 }  // namespace
 
 std::int64_t KeyByLastUse(const Facts& facts) { return facts.last_use.time_since_epoch().count(); }
@@ -96,7 +96,7 @@ std::optional<EntryId> Ranking::FindNext(std::int64_t bound) {
     if (marks != nullptr && top.key > bound) return std::nullopt;
     front_.pop_back();
     --nodes_;
-    if (front_.size() > kAhead) reader_->Prefetch(front_[front_.size() - kAhead].id);
+    if (front_.size() > kNodesAhead) reader_->Prefetch(front_[front_.size() - kNodesAhead].id);
     if (marks == nullptr) {
       if (leftovers_ > 0) --leftovers_;
       continue;
@@ -167,7 +167,7 @@ void Ranking::BringNear() {
   } else if (!front_.empty()) {
     band.floor = front_.front();
   }
-  const std::size_t soon = std::min(front_.size(), kAhead);
+  const std::size_t soon = std::min(front_.size(), kNodesAhead);
   for (std::size_t i = 1; i <= soon; ++i) reader_->Prefetch(front_[front_.size() - i].id);
 }
 
@@ -302,7 +302,7 @@ void Ranking::DropLeftovers() {
   std::vector<Node>& nodes = bands_.front().nodes;
   std::size_t kept = 0;
   for (std::size_t at = 0; at < nodes.size(); ++at) {
-    if (at + kAhead < nodes.size()) reader_->Prefetch(nodes[at + kAhead].id);
+    if (at + kNodesAhead < nodes.size()) reader_->PrefetchMarks(nodes[at + kNodesAhead].id);
     const Node node = nodes[at];
     RankMarks* const marks = Marked(node.id);
     if (marks == nullptr) continue;

@@ -29,6 +29,8 @@ using ReturnClass = std::uint32_t;
 class ReturnTable {
  public:
   static constexpr ReturnClass kAll = 0;
+  // Under it stand those who were said to be done with.
+  static constexpr std::uint32_t kDoneKey = ~std::uint32_t{0};
   // More than this many classes are not told apart: who would be in a new one
   // counts in the class above.
   static constexpr std::size_t kClassesMax = 4096;

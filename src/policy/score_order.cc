@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <new>
+
+#include "policy/use_levels.h"
 
 namespace spillway {
 namespace {
@@ -25,6 +28,7 @@ constexpr double kDoneShare = 1e-3;
 // last use, which reads many at once, ranks for so many departures.
 constexpr std::size_t kUsedMost = 32;
 constexpr std::size_t kOutdatedFor = 1024;
+constexpr std::size_t kPlainLooksMost = 256;
 // Fresh ones come after all others.
 constexpr double kFreshValue = 1e100;
 
@@ -40,6 +44,11 @@ std::int8_t LevelOf(double per_byte) {
 }
 double CostAt(std::int8_t level) { return std::exp2(level / 2.0); }
 
+std::uint32_t LevelOfUses(const Facts& facts) {
+  return UseLevel(static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(facts.access_count, std::numeric_limits<std::uint32_t>::max())));
+}
+
 }  // namespace
 
 ScoreOrder::ScoreOrder(const Ranked& ranked)
@@ -50,7 +59,8 @@ ScoreOrder::ScoreOrder(const Ranked& ranked)
       top_(ranked.top),
       last_(ranked.last),
       below_rate_(kBelowRate),
-      below_latency_s_(kBelowLatencyS) {
+      below_latency_s_(kBelowLatencyS),
+      plain_(ranked.reader, ranked.mark) {
   if (scores_ != nullptr) scores_->Register(line_, this);
 }
 
@@ -61,10 +71,17 @@ std::unique_ptr<Order> MakeScoreOrder(const Ranked& ranked) {
 std::string_view ScoreOrder::name(Level) const { return scores_->by_recency() ? "lru" : "score"; }
 
 bool ScoreOrder::Entered(EntryId id, const Facts& facts) {
-  return scores_->Join(id, facts, line_, top_);
+  if (!EntryScores::LooksPlain(facts) || scores_->Find(id) != kNoNote) {
+    return scores_->Join(id, facts, line_, top_);
+  }
+  plain_cost_ = LevelOf(CostOf(0, facts.tokens, facts.bytes));
+  return plain_.Enter(id, facts, scores_->SecondsOf(facts.last_use));
 }
 
-void ScoreOrder::Left(EntryId id) { scores_->Leave(id, line_); }
+void ScoreOrder::Left(EntryId id) {
+  scores_->Leave(id, line_);
+  plain_.Left(id);
+}
 
 // --- worth ---
 
@@ -87,7 +104,8 @@ double ScoreOrder::CostOf(double recompute_s, Tokens tokens, Bytes bytes) const 
 double ScoreOrder::Rate(EntryId id, const Facts& facts) const {
   const NoteId found = scores_->Find(id);
   const double idle = std::max(scores_->now_s() - scores_->SecondsOf(facts.last_use), 0.0);
-  if (found == kNoNote || !scores_->knows()) return 1 / (idle + 1);
+  if (!scores_->knows()) return 1 / (idle + 1);
+  if (found == kNoNote) return scores_->PlainRate(LevelOfUses(facts), idle);
   return scores_->Rate(scores_->note(found), idle);
 }
 
@@ -107,7 +125,11 @@ std::int64_t ScoreOrder::KeyFor(Level, const Facts& facts) const { return KeyByL
 
 std::int64_t ScoreOrder::KeyOf(Level, EntryId id, const Facts& facts) const {
   const NoteId found = scores_->Find(id);
-  if (found == kNoNote || scores_->by_recency()) return KeyByLastUse(facts);
+  if (scores_->by_recency()) return KeyByLastUse(facts);
+  if (found == kNoNote) {
+    return std::bit_cast<std::int64_t>(Rate(id, facts) *
+                                       CostAt(LevelOf(CostOf(0, facts.tokens, facts.bytes))));
+  }
   const Note& note = scores_->note(found);
   const double since = std::max(note.since, scores_->SecondsOf(facts.last_use));
   const double age = std::max(scores_->now_s() - since, 0.0);
@@ -161,7 +183,8 @@ void ScoreOrder::Place(NoteId id) {
     used_.push_back(at);  // There is room (BucketOf).
     bucket.listed = true;
   }
-  if (++nodes_ > 4096 && nodes_ > 3 * members_) DropOld();
+  ++nodes_;
+  if (nodes_ > 4096 && nodes_ > 3 * members_) DropOld();
 }
 
 bool ScoreOrder::Counts(const Node& node, const Bucket& bucket) const {
@@ -238,8 +261,7 @@ void ScoreOrder::MakePlan() {
   plan_.clear();
   plan_at_ = 0;
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < used_.size(); ++i) {
-    const std::size_t at = used_[i];
+  for (const std::size_t at : used_) {
     const std::optional<Planned> planned = Appraise(at);
     if (!planned) {
       buckets_[at].listed = false;
@@ -287,7 +309,17 @@ std::optional<EntryId> ScoreOrder::FindNext() {
     return std::nullopt;
   }
   std::size_t used = 0;
+  std::size_t looks = 0;
   for (;;) {
+    bool plain = false;
+    // Where nearly all were used, one of them goes after so many looks: no departure
+    // may take as long as a million of them.
+    const std::optional<EntryId> without = NextPlain(looks >= kPlainLooksMost, &plain);
+    if (without) return without;
+    if (plain) {
+      ++looks;
+      continue;
+    }
     const std::optional<std::size_t> least = Least();
     if (!least) return std::nullopt;
     Bucket& bucket = buckets_[*least];
@@ -319,6 +351,29 @@ std::optional<EntryId> ScoreOrder::FindNext() {
   }
 }
 
+std::optional<EntryId> ScoreOrder::NextPlain(bool even_if_used, bool* found) {
+  if (!plain_.serves()) {
+    const double cost = CostAt(plain_cost_);
+    const std::optional<double> worth = plain_.Compare([&](std::size_t level, double since) {
+      const double age = std::max(scores_->now_s() - since, 0.0);
+      return scores_->PlainRate(static_cast<std::uint32_t>(level), age) * cost;
+    });
+    if (!worth) return std::nullopt;
+    if (const std::optional<double> noted = LeastWorth(); noted && *noted < *worth) {
+      plain_.Stop();
+      return std::nullopt;
+    }
+  }
+  *found = true;
+  constexpr std::size_t kPlaceAhead = 8;
+  if (const auto soon = plain_.Coming(kPlaceAhead)) scores_->PrefetchPlace(*soon);
+  const std::optional<EntryId> next =
+      plain_.TryTake([&](TimePoint at) { return scores_->SecondsOf(at); }, even_if_used);
+  if (!next || *next != scores_->spared()) return next;
+  aside_.push_back(*next);
+  return std::nullopt;
+}
+
 // By last use; it stands in no bucket any more. Who was taken out of its bucket is
 // passed by: it goes, or enters again, here and there.
 std::optional<EntryId> ScoreOrder::NextIdle() {
@@ -327,13 +382,15 @@ std::optional<EntryId> ScoreOrder::NextIdle() {
   if (const auto near = idle_->Coming(kNoteAhead)) scores_->PrefetchNote(*near);
   std::optional<EntryId> next = idle_->Next();
   while (next && !Stands(*next)) next = idle_->Next();
-  if (next) scores_->Leave(*next, line_);
+  if (next) Left(*next);
   return next;
 }
 
 bool ScoreOrder::Stands(EntryId id) const {
   const NoteId found = scores_->Find(id);
-  return found == kNoNote || (scores_->note(found).lines & (1U << line_)) != 0;
+  if (found != kNoNote) return (scores_->note(found).lines & (1U << line_)) != 0;
+  Facts facts;
+  return plain_.Holds(id) || !reader_->Read(id, &facts) || !EntryScores::LooksPlain(facts);
 }
 
 std::optional<EntryId> ScoreOrder::Next(Level) {

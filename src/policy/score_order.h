@@ -21,6 +21,7 @@
 
 #include "policy/entry_scores.h"
 #include "policy/order.h"
+#include "policy/plain_queues.h"
 
 namespace spillway {
 
@@ -88,6 +89,9 @@ class ScoreOrder final : public Order, public Appraiser, public ScoredLine {
   // The bucket whose first leaves; empty: there is nobody.
   std::optional<std::size_t> Least();
   std::optional<EntryId> FindNext();
+  // Of those without notes, if that is the one to leave; `found`: it was one of them
+  // who had to be looked at. `even_if_used`: that does not save it.
+  std::optional<EntryId> NextPlain(bool even_if_used, bool* found);
   std::optional<EntryId> NextIdle();
   bool Stands(EntryId id) const;
   void DropOld();
@@ -112,6 +116,8 @@ class ScoreOrder final : public Order, public Appraiser, public ScoredLine {
   };
   std::array<Known, 256> known_;  // Of those met lately.
   std::vector<std::size_t> used_;
+  PlainQueues plain_;
+  std::int8_t plain_cost_ = 0;  // Of who came last; they are all alike.
   std::size_t nodes_ = 0;
   std::size_t members_ = 0;  // About so many count.
   std::vector<Planned> plan_;

@@ -63,6 +63,7 @@ int Main(int argc, char** argv) {
   RunMixed(&board);
   RunReplacing(&board, settings->ops / 50);
   RunClosing(&board, settings->ops / 5000);
+  RunSmall(&board, settings->ops / 4);
   RunTiers(&board, settings->ops / 20);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   fmt::print("stress: {} failures in {:.1f} s\n", board.failures(), took.count());

@@ -16,6 +16,9 @@ void RunReplacing(Board* board, std::uint64_t ops);
 // Caches close under leases and batches in flight.
 void RunClosing(Board* board, std::uint64_t rounds);
 
+// Small values beside the strand, in a full cache.
+void RunSmall(Board* board, std::uint64_t ops);
+
 // Three tiers, pressure in all of them, and nothing lost.
 void RunTiers(Board* board, std::uint64_t ops);
 

@@ -232,12 +232,17 @@ class Spillway(Nothing):
         self.watched = True
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            device = self.cache.stats()["device"]
-            print(f"  {time.monotonic():.2f} {device['level']} free {device['free'] / GIB:.1f} reserve"
+            asked = time.monotonic()
+            stats = self.cache.stats()
+            device, left = stats["device"], stats["left_by_action"]
+            print(f"  {asked:.2f} {device['level']} free {device['free'] / GIB:.1f} reserve"
                   f" {device['reserve'] / GIB:.1f} held {device['held'] / GIB:.1f} backed"
-                  f" {device['backed'] / GIB:.1f} clean {device['clean'] / GIB:.1f} torch"
-                  f" {torch.cuda.memory_reserved() / GIB:.1f}", file=sys.stderr, flush=True)
-            time.sleep(0.1)
+                  f" {device['backed'] / GIB:.1f} clean {device['clean'] / GIB:.1f} host"
+                  f" {stats['host']['bytes'] / GIB:.1f} torch {torch.cuda.memory_reserved() / GIB:.1f}"
+                  f" down {stats['moves']['bytes_down'] / GIB:.1f} dropped {left['drop']} demoted"
+                  f" {left['demote']} destroyed {left['destroy']}, said after"
+                  f" {(time.monotonic() - asked) * 1e3:.0f} ms", file=sys.stderr, flush=True)
+            time.sleep(0.05)
 
     def first_token(self, agent, ids):
         began = time.perf_counter()
@@ -413,7 +418,7 @@ def main():
     parser.add_argument("--skip-quiet", action="store_true", help="only with the neighbour")
     parser.add_argument("--offload-all", action="store_true",
                         help="DynamicCache(offloading=True) may use all of the host's memory")
-    parser.add_argument("--watch", action="store_true", help="ten lines a second of the cache")
+    parser.add_argument("--watch", action="store_true", help="lines of what the cache has, 20 a second")
     parser.add_argument("--table", action="store_true", help="levels as they are by default")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
                         help="a setting of the cache, besides")

@@ -22,34 +22,64 @@
 
 namespace spillway::testing {
 
-// Memory that only the device can read.
-class VirtualGpu final : public Tier {
+// Memory that only counts, with a mind of its own.
+class VirtualMemory : public Tier {
  public:
-  explicit VirtualGpu(Bytes capacity) : memory_(capacity) {}
+  VirtualMemory(Bytes capacity, std::string name) : memory_(capacity, std::move(name)) {}
   std::string_view name() const override { return memory_.name(); }
   Bytes capacity() const override { return memory_.capacity(); }
-  Result<std::byte*> Allocate(Bytes bytes) override {
-    Result<std::byte*> block = memory_.Allocate(bytes);
-    if (block) *block += kApart;
-    return block;
-  }
+  Result<std::byte*> Allocate(Bytes bytes) override { return memory_.Allocate(bytes); }
   void Free(std::byte* block, Bytes bytes, bool backed) override {
-    memory_.Free(block - kApart, bytes, backed);
+    memory_.Free(block, bytes, backed);
   }
   void SetBacked(std::byte* block, Bytes bytes, bool backed) override {
-    memory_.SetBacked(block - kApart, bytes, backed);
+    memory_.SetBacked(block, bytes, backed);
   }
   Bytes allocated() const override { return memory_.allocated(); }
   Bytes held() const override { return memory_.held(); }
   Bytes clean() const override { return memory_.clean(); }
   Status Write(std::byte*, const Source&) override { return {}; }
   Status Read(const std::byte*, Bytes, const Sink&) const override { return {}; }
+
+ private:
+  VirtualTier memory_;
+};
+
+// Memory that only the device can read.
+class VirtualGpu final : public VirtualMemory {
+ public:
+  explicit VirtualGpu(Bytes capacity) : VirtualMemory(capacity, "device") {}
+  Result<std::byte*> Allocate(Bytes bytes) override {
+    Result<std::byte*> block = VirtualMemory::Allocate(bytes);
+    if (block) *block += kApart;
+    return block;
+  }
+  void Free(std::byte* block, Bytes bytes, bool backed) override {
+    VirtualMemory::Free(block - kApart, bytes, backed);
+  }
+  void SetBacked(std::byte* block, Bytes bytes, bool backed) override {
+    VirtualMemory::SetBacked(block - kApart, bytes, backed);
+  }
   bool host_readable() const override { return false; }
 
  private:
   // Addresses of its own, which are nobody else's.
   static constexpr std::ptrdiff_t kApart = std::ptrdiff_t{1} << 46;
-  VirtualTier memory_;
+};
+
+// Where two of three times what is free lies in pieces too small, once half of it is used.
+class MemoryInPieces final : public VirtualMemory {
+ public:
+  using VirtualMemory::VirtualMemory;
+  Result<std::byte*> Allocate(Bytes bytes) override {
+    if (allocated() > capacity() / 2 && ++tried_ % 3 != 0) {
+      return Error{Code::kNoMemory, "in pieces"};
+    }
+    return VirtualMemory::Allocate(bytes);
+  }
+
+ private:
+  int tried_ = 0;
 };
 
 // One lane each way; the urgent first, otherwise first come first served.
@@ -118,6 +148,7 @@ class VirtualMachine {
   struct Settings {
     Bytes device = 0;
     Bytes host = 0;
+    bool host_in_pieces = false;
     double link_bytes_per_s = 55e9;
     std::string policy = "lru";
     bool prefetch = true;
@@ -142,7 +173,11 @@ class VirtualMachine {
     options.on_event = settings.on_event;
     Core::Parts parts;
     parts.tiers.device = std::make_unique<VirtualGpu>(settings.device);
-    parts.tiers.host = std::make_unique<VirtualTier>(settings.host, "host");
+    if (settings.host_in_pieces) {
+      parts.tiers.host = std::make_unique<MemoryInPieces>(settings.host, "host");
+    } else {
+      parts.tiers.host = std::make_unique<VirtualTier>(settings.host, "host");
+    }
     auto mover = std::make_unique<VirtualMover>(clock_.get(), settings.link_bytes_per_s);
     mover_ = mover.get();
     parts.mover = std::move(mover);
@@ -208,6 +243,29 @@ class VirtualMachine {
     const TimePoint until = now() + time;
     while (mover_->next() && *mover_->next() <= until) Arrive();
     clock_->Set(until);
+  }
+
+  // On the device, backed, and so is everybody who has to leave before.
+  Bytes AtOnce() const {
+    const Store& store = core_->engine().store();
+    const SlotTable& slots = store.slots();
+    const std::uint32_t all = slots.high_water();
+    const auto on_device = [&](std::uint32_t slot) {
+      return LeaseWord::StateOf(slots.slot(slot).word.Load()) == SlotState::kVisible &&
+             Has(slots.record(slot).copies, TierId::kDevice);
+    };
+    std::vector<bool> stays(all);
+    for (std::uint32_t slot = 0; slot < all; ++slot) {
+      if (!on_device(slot) || slots.record(slot).backed_in(TierId::kDevice)) continue;
+      for (std::uint32_t at = slot; at != kNoSlot && !stays[at]; at = store.ParentOf(at)) {
+        stays[at] = true;
+      }
+    }
+    Bytes bytes = 0;
+    for (std::uint32_t slot = 0; slot < all; ++slot) {
+      if (on_device(slot) && !stays[slot]) bytes += slots.slot(slot).size;
+    }
+    return bytes;
   }
 
   // What others have of the device from now on. Tend senses it.
