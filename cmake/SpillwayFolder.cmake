@@ -63,6 +63,9 @@ function(spillway_sources_library target)
   set(scope INTERFACE)
   if(arg_SOURCES)
     set(scope PUBLIC)
+    if(SPILLWAY_UNITY)
+      spillway_unity(arg_SOURCES ${target} ${arg_SOURCES})
+    endif()
     add_library(${target} STATIC EXCLUDE_FROM_ALL ${arg_SOURCES})
     target_link_libraries(${target} PRIVATE spillway_flags)
   else()
@@ -71,4 +74,42 @@ function(spillway_sources_library target)
   target_include_directories(${target} ${scope}
     "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include" "${SPILLWAY_GENERATED_INCLUDE_DIR}")
   target_link_libraries(${target} ${scope} ${arg_LINK} Threads::Threads)
+endfunction()
+
+# Several sources of a library are compiled as one: nearly all of the time goes into
+# the headers they share. So a name in an unnamed namespace is its whole folder's.
+# Alone stay those that are compiled for other processors, all of them, and those that
+# a fuzzer has an instrumented copy of (tests/CMakeLists.txt) and takes the rest of
+# their folder from the library.
+set(SPILLWAY_ALONE
+  tier/hash_avx2.cc tier/hash_avx512.cc
+  cache/settings.cc cache/settings_file.cc cache/stats_json.cc
+  tier/disk/blob_header.cc tier/disk/codec.cc tier/disk/journal_format.cc)
+list(TRANSFORM SPILLWAY_ALONE PREPEND "${PROJECT_SOURCE_DIR}/src/")
+
+# spillway_unity(OUT TARGET SOURCE...): what to compile instead of the sources of
+# TARGET. CMake's own way names files by where the tree lies, and then no two clones
+# share a compiler cache.
+function(spillway_unity out target)
+  set(result "")
+  set(batch "")
+  set(count 0)
+  foreach(source IN LISTS ARGN ITEMS last)
+    if(source IN_LIST SPILLWAY_ALONE)
+      list(APPEND result "${source}")
+    elseif(NOT source STREQUAL "last")
+      cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/src")
+      string(APPEND batch "#include \"${source}\"\n")
+      math(EXPR count "${count} + 1")
+    endif()
+    if(batch AND (source STREQUAL "last" OR count EQUAL 8))
+      list(LENGTH result number)
+      set(unit "${PROJECT_BINARY_DIR}/unity/${target}/${number}.cc")
+      file(CONFIGURE OUTPUT "${unit}" CONTENT "${batch}" @ONLY)
+      list(APPEND result "${unit}")
+      set(batch "")
+      set(count 0)
+    endif()
+  endforeach()
+  set(${out} ${result} PARENT_SCOPE)
 endfunction()

@@ -46,7 +46,8 @@ STAGES = {
     "install": ([], [build("release", "all"), PY + ["tools/install_test.py"]]),
     "lint-light": ([], LINT_LIGHT),
     "lint": (["clang-tidy-19"],
-             [*LINT_LIGHT, build("release", "all", "tests"), PY + ["tools/tidy.py"]]),
+             [*LINT_LIGHT, ["cmake", "--preset", "lint", "--log-level=WARNING"],
+              PY + ["tools/tidy.py"]]),
 }
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from tally import Tally
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build/release"
+BUILD = ROOT / "build/lint"  # Configured, never built: each source by itself.
 CLEAN = ROOT / "build/tidy"  # One empty file per clean state, named by its hash,
                              # and the compile commands, one per file.
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
