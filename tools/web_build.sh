@@ -61,7 +61,7 @@ if [[ $(cat "$dir/built" 2>/dev/null) != "$hash" ]]; then
       without "npm ci failed: $(grep -m1 -iE 'npm (err|error)' "$log" | cut -c1-200 || true)"
     echo "$lock" >"$dir/installed"
   fi
-  if ! (cd "$dir" && timeout 120 npm run -s build) >"$log" 2>&1; then  # Ours to mend.
+  if ! (cd "$dir" && timeout 600 npm run -s build) >"$log" 2>&1; then  # Ours to mend.
     cat "$log" >&2
     exit 1
   fi

@@ -8,6 +8,7 @@ export const browserPath = PLACES.find((path) => path && existsSync(path));
 export function openBrowser() {
   return chromium.launch({
     executablePath: browserPath,
+    timeout: 120_000,
     args: [
       "--headless",
       "--no-sandbox",
@@ -28,7 +29,7 @@ export async function openPage(browser, url, options = {}) {
     viewport: { width: 1280, height: 900 },
     ...options,
   });
-  context.setDefaultTimeout(20_000);
+  context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   const asked = [];
   const errors = [];

@@ -8,7 +8,7 @@ import { join } from "node:path";
 export const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 // Until `look` gives something, or an error that says what was waited for.
-export async function until(what, look, ms = 20_000) {
+export async function until(what, look, ms = 60_000) {
   const end = Date.now() + ms;
   let last;
   for (;;) {

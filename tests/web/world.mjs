@@ -3,6 +3,9 @@
 import { Daemon, until } from "./daemon.mjs";
 import { openBrowser, openPage } from "./browser.mjs";
 
+// RELAXED, and so near to NORMAL that it is looked at every 8 ms whatever sample_period is. That
+// is long: on a busy machine, too, pressure is known.
+export const CALM = 0.65;
 const SETTINGS = `capacity = "64MiB"
 host_capacity = "96MiB"
 disk_dir = "FOLDER/disk"
@@ -11,6 +14,7 @@ pressure_source = "file:FOLDER/pressure"
 host_pressure_source = "file:FOLDER/calm"
 disk_pressure_source = "file:FOLDER/calm"
 write_behind_after = "50ms"
+sample_period = "1s"
 policy = "workflow"`;
 
 export const PASSWORD = "open sesame";
@@ -39,8 +43,8 @@ export class World {
     this.daemon = new Daemon(program, { settings: SETTINGS });
     const { writeFileSync, mkdirSync } = await import("node:fs");
     mkdirSync(`${this.daemon.folder}/disk`, { mode: 0o700 });
-    writeFileSync(`${this.daemon.folder}/calm`, "0.1\n");
-    this.daemon.setPressure(0.3);
+    writeFileSync(`${this.daemon.folder}/calm`, `${CALM}\n`);
+    this.daemon.setPressure(CALM);
     await this.daemon.start();
     await this.fill(this.daemon);
     await this.settled(this.daemon);
@@ -84,11 +88,11 @@ export class World {
     if (this.locked) return this.locked;
     const { writeFileSync } = await import("node:fs");
     const daemon = new Daemon(this.program, {
-      settings: `capacity = "64MiB"\nhost_capacity = "96MiB"\nhost_pressure_source = "file:FOLDER/calm"\npressure_source = "file:FOLDER/pressure"\nwrite_behind_after = "50ms"`,
+      settings: `capacity = "64MiB"\nhost_capacity = "96MiB"\nhost_pressure_source = "file:FOLDER/calm"\npressure_source = "file:FOLDER/pressure"\nwrite_behind_after = "50ms"\nsample_period = "1s"`,
       password: PASSWORD,
     });
-    writeFileSync(`${daemon.folder}/calm`, "0.1\n");
-    daemon.setPressure(0.2);
+    writeFileSync(`${daemon.folder}/calm`, `${CALM}\n`);
+    daemon.setPressure(CALM);
     await daemon.start();
     await this.fill(daemon);
     this.locked = daemon;

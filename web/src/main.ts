@@ -34,6 +34,10 @@ const views: Record<string, { title: string; view: View }> = {
 const names = Object.keys(views);
 let shown = "";
 let pastLoaded = false;
+// Numbers begin anew with each daemon: with its time an event is itself alone.
+const idOf = (event: Event): string => `${event.number} ${event.unix_ms}`;
+// What was fetched as past: the stream may still be about to tell of it.
+let past = new Set<string>();
 
 const status = new StatusBar(store);
 const live = new Live({
@@ -43,7 +47,9 @@ const live = new Live({
     store.setState(state);
     if (!pastLoaded) void loadPast();
   },
-  event: (event) => store.addEvent(event),
+  event: (event) => {
+    if (!past.has(idOf(event))) store.addEvent(event);
+  },
   passed: (count) => {
     store.passed += count;
   },
@@ -61,10 +67,13 @@ async function loadPast(): Promise<void> {
   try {
     await store.loadHistory();
     store.pastKnown = true;
-    if (store.events.all().length > 0) return;
     const told = await get<{ events: Event[] }>("/api/v1/events?limit=1000");
-    const known = new Set(store.events.all().map((event) => event.number));
-    for (const event of told.events) if (!known.has(event.number)) store.addEvent(event);
+    past = new Set(told.events.map(idOf));
+    // The stream may have told of some already, and of later ones: each is kept once, in its order.
+    const streamed = store.events.all().filter((event) => !past.has(idOf(event)));
+    const all = [...told.events, ...streamed].sort((a, b) => a.unix_ms - b.unix_ms || a.number - b.number);
+    store.events.clear();
+    for (const event of all) store.addEvent(event);
   } catch {
     pastLoaded = false; // With the next state.
   }
