@@ -123,6 +123,8 @@ class AskProcesses : public ::testing::Test {
       options.write_behind_after =
           plan.write_behind ? std::optional<Duration>(Duration::zero()) : std::nullopt;
       options.write_behind_rate.reset();
+      // While samples are late nothing grows, and one refused set ends this process.
+      options.sample_period = seconds(1);
       options.on_event = [&board](const Event& event) {
         if (event.action == Action::kDestroy) ++board.destroyed;
       };
@@ -230,7 +232,7 @@ TEST_F(AskProcesses, WhatIsNotBackedIsCopiedDownFirst) {
 TEST_F(AskProcesses, WhatIsLeasedStaysAndIsTheReason) {
   const auto cache = StartCache({.entries = 16, .leased = 12});
   AskOptions options = For(16 * kMiB);
-  options.within = milliseconds(300);
+  options.within = seconds(3);
   const AskedRoom room = Ask(options);
   EXPECT_LE(room.freed(), 5 * kMiB);
   EXPECT_GE(room.freed(), 3 * kMiB);
@@ -252,10 +254,14 @@ TEST_F(AskProcesses, AGrantKeepsTheCacheFromGrowingUntilItEnds) {
     EXPECT_GE(Free() + 2 * kMiB, free);
     // What was promised can be had, and nothing more goes for it.
     ASSERT_TRUE(card_->Take(24 * kMiB));
+    const Bytes still = options.keep - 24 * kMiB;
+    EXPECT_TRUE(Eventually([&] {
+      const Bytes granted = boards_[0].granted;
+      return granted <= still + 2 * kMiB && granted + 2 * kMiB >= still;
+    })) << boards_[0].granted
+        << " for " << still;
     std::this_thread::sleep_for(milliseconds(200));
     EXPECT_GE(boards_[0].held + 4 * kMiB, held_before - 24 * kMiB);
-    const Bytes still = options.keep - 24 * kMiB;
-    EXPECT_NEAR(static_cast<double>(boards_[0].granted), static_cast<double>(still), 2.0 * kMiB);
     card_->Give(24 * kMiB);
   }
   // The connection has gone: it grows again.
@@ -272,14 +278,14 @@ TEST_F(AskProcesses, AGrantEndsWithItsTimeOrItsAsker) {
   options.within = milliseconds(500);
   const AskedRoom room = Ask(options);
   EXPECT_TRUE(Eventually([&] { return boards_[0].granted >= 8 * kMiB; }));
-  EXPECT_TRUE(Eventually([&] { return boards_[0].granted == 0; }, seconds(5)));
+  EXPECT_TRUE(Eventually([&] { return boards_[0].granted == 0; }));
   Child asker([&]() -> int {
     const AskedRoom held = Ask(For(8 * kMiB));
     for (;;) ::pause();
   });
   EXPECT_TRUE(Eventually([&] { return boards_[0].granted >= 8 * kMiB; }));
   asker.Kill();
-  EXPECT_TRUE(Eventually([&] { return boards_[0].granted == 0; }, seconds(3)));
+  EXPECT_TRUE(Eventually([&] { return boards_[0].granted == 0; }));
 }
 
 TEST_F(AskProcesses, TwoCachesGiveInProportion) {
@@ -351,19 +357,19 @@ TEST_F(AskProcesses, RoomMakesItRunsAndLetsGo) {
   EXPECT_EQ(run.status, 0) << run.err << run.out;
   EXPECT_THAT(run.out, HasSubstr("squeeze: has 32 MiB after"));
   EXPECT_THAT(run.err, HasSubstr(fmt::format("room: pid {} gave", cache->pid())));
-  EXPECT_TRUE(Eventually([&] { return boards_[0].granted == 0; }, seconds(3)));
+  EXPECT_TRUE(Eventually([&] { return boards_[0].granted == 0; }));
   NothingIsLost(56);
 }
 
 TEST_F(AskProcesses, RoomSaysWhyThereIsTooLittle) {
   const auto cache = StartCache({.entries = 56, .leased = 52});
   const ProgramRun run =
-      RunProgram(fmt::format("{} room 48MiB --within 300ms -- echo ran", SPILLWAY_BIN));
+      RunProgram(fmt::format("{} room 48MiB --within 3s -- echo ran", SPILLWAY_BIN));
   EXPECT_EQ(run.status, 125);
   EXPECT_EQ(run.out, "");
   EXPECT_THAT(run.err, HasSubstr("leased"));
   const ProgramRun partial =
-      RunProgram(fmt::format("{} room 48MiB --within 300ms --partial -- echo ran", SPILLWAY_BIN));
+      RunProgram(fmt::format("{} room 48MiB --within 3s --partial -- echo ran", SPILLWAY_BIN));
   EXPECT_EQ(partial.status, 0);
   EXPECT_EQ(partial.out, "ran\n");
 }
@@ -371,7 +377,7 @@ TEST_F(AskProcesses, RoomSaysWhyThereIsTooLittle) {
 TEST_F(AskProcesses, SqueezeThatAsksHasItAtOnce) {
   const auto cache = StartCache({.entries = 56});
   const ProgramRun run = RunProgram(fmt::format(
-      "{} squeeze 32MiB --card {} --ask --for 0 --patience 1s", SPILLWAY_BIN, kCardName));
+      "{} squeeze 32MiB --card {} --ask --for 0 --patience 10s", SPILLWAY_BIN, kCardName));
   EXPECT_EQ(run.status, 0) << run.out << run.err;
   EXPECT_THAT(run.out, HasSubstr("squeeze: has 32 MiB after"));
   NothingIsLost(56);

@@ -173,8 +173,8 @@ TEST_F(CardProcesses, AKilledHoldersShareReturnsWithinASecond) {
   ASSERT_TRUE(Eventually([&] { return board_->ready == 1; }));
   EXPECT_EQ(card->Read().free, 100U);
   holder.Signal(SIGKILL);
-  EXPECT_TRUE(Eventually([&] { return card->Read().free == 1000; }, seconds(1)));
   EXPECT_EQ(holder.Wait(), -SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return card->Read().free == 1000; }, seconds(1)));
 }
 
 TEST_F(CardProcesses, WhoNeedsTheDeadsShareHasItAtOnce) {

@@ -16,6 +16,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -212,6 +213,16 @@ Result<demo::MetricsPage> PageOf(demo::HttpClient& http) {
   return demo::MetricsPage::Read(*metrics);
 }
 
+// Looks again until it holds; false: not in half a minute.
+bool Eventually(const std::function<bool()>& holds) {
+  const auto give_up = std::chrono::steady_clock::now() + seconds(30);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > give_up) return false;
+    ::poll(nullptr, 0, 20);
+  }
+  return true;
+}
+
 // The first number behind `what` in the summary, and what /metrics says.
 void ExpectAgrees(const std::string& text, const demo::MetricsPage& page, const std::string& what,
                   const std::string& figure, int decimals) {
@@ -273,11 +284,12 @@ TEST_F(DemoTest, TellsTheWholeStoryAndItsSummaryAgreesWithTheMetrics) {
   EXPECT_EQ((*page)["spillway_demo_destroyed_total"], 0);
   EXPECT_EQ((*page)["spillway_demo_wrong_bytes_total"], 0);
   EXPECT_GT((*page)["spillway_demo_kill_on_disk"], 100);
-  EXPECT_EQ((*page)["spillway_demo_kill_on_disk"], (*page)["spillway_demo_kill_verified"]);
+  // Some may get to disk between the last look and the kill.
+  EXPECT_GE((*page)["spillway_demo_kill_verified"], (*page)["spillway_demo_kill_on_disk"]);
   // Two lives: the daemon that answers has seen a part of it.
   EXPECT_GT((*page)["spillway_hits_total"], 0);
   EXPECT_GT((*page)["spillway_demo_hits_total"], (*page)["spillway_hits_total"]);
-  EXPECT_EQ((*page)["spillway_disk_recovered"], (*page)["spillway_demo_kill_on_disk"]);
+  EXPECT_EQ((*page)["spillway_disk_recovered"], (*page)["spillway_demo_kill_verified"]);
   EXPECT_THAT(text, Not(HasSubstr("trouble")));
   EXPECT_TRUE(NothingIsLeftOf(pid));
   EXPECT_TRUE(std::filesystem::exists(Path("turns.jsonl")));
@@ -311,7 +323,10 @@ TEST_F(GpuDemoTest, TellsTheWholeStory) {
   const Result<demo::MetricsPage> page = PageOf(http);
   ASSERT_TRUE(page) << page.error().message;
   EXPECT_EQ((*page)["spillway_tier_size_bytes{tier=\"device\"}"], 64 * kMiB);
-  EXPECT_GT((*page)["spillway_tier_bytes{tier=\"device\"}"], 20 * kMiB);
+  EXPECT_TRUE(Eventually([&] {  // On a busy machine agents are late.
+    const Result<demo::MetricsPage> now = PageOf(http);
+    return now && (*now)["spillway_tier_bytes{tier=\"device\"}"] > 20 * kMiB;
+  }));
   ASSERT_EQ(demo.End(), 0) << demo.text();
   const std::string& text = demo.text();
   EXPECT_THAT(text, HasSubstr("on 64 MiB of cuda:0, for 30 s"));
@@ -353,22 +368,29 @@ TEST_F(GpuDemoTest, OnlyASmallPartOfWhatIsFreeIsPlayedOn) {
 }
 
 TEST_F(DemoTest, AShortOnesNumbersAreTheDaemonsOwn) {
-  Program demo({SPILLWAYD_BIN, "--demo", "--for", "8s"});
-  ASSERT_TRUE(demo.ReadUntil("(seed)")) << demo.text();
-  demo::HttpClient http(HttpPortIn(demo.text()));
-  const Result<demo::MetricsPage> page = PageOf(http);
-  ASSERT_TRUE(page) << page.error().message;
-  const demo::Totals totals = demo::TotalsOf(*page);
-  const auto told = [&](const char* figure) {
-    return static_cast<std::uint64_t>((*page)[std::string("spillway_demo_") + figure]);
-  };
-  EXPECT_EQ(told("hits_total"), totals.hits);
-  EXPECT_EQ(told("misses_total"), totals.misses);
-  EXPECT_EQ(told("sets_total"), totals.sets);
-  EXPECT_EQ(told("dropped_total"), totals.dropped);
-  EXPECT_EQ(told("destroyed_total"), totals.destroyed);
-  EXPECT_EQ(demo.End(), 0) << demo.text();
-  EXPECT_THAT(demo.text(), Not(HasSubstr("kill -9: ")));
+  // All others stand still by then; the daemon itself may drop one more between the
+  // telling and our look, though not each time.
+  bool same_dropped = false;
+  for (int tries = 0; tries < 3 && !same_dropped; ++tries) {
+    Program demo({SPILLWAYD_BIN, "--demo", "--for", "8s"});
+    ASSERT_TRUE(demo.ReadUntil("(seed)")) << demo.text();
+    demo::HttpClient http(HttpPortIn(demo.text()));
+    const Result<demo::MetricsPage> page = PageOf(http);
+    ASSERT_TRUE(page) << page.error().message;
+    const demo::Totals totals = demo::TotalsOf(*page);
+    const auto told = [&](const char* figure) {
+      return static_cast<std::uint64_t>((*page)[std::string("spillway_demo_") + figure]);
+    };
+    EXPECT_EQ(told("hits_total"), totals.hits);
+    EXPECT_EQ(told("misses_total"), totals.misses);
+    EXPECT_EQ(told("sets_total"), totals.sets);
+    EXPECT_LE(told("dropped_total"), totals.dropped);
+    EXPECT_EQ(told("destroyed_total"), totals.destroyed);
+    EXPECT_EQ(demo.End(), 0) << demo.text();
+    EXPECT_THAT(demo.text(), Not(HasSubstr("kill -9: ")));
+    same_dropped = told("dropped_total") == totals.dropped;
+  }
+  EXPECT_TRUE(same_dropped);
 }
 
 // Ctrl-C wherever it strikes: a summary, exit 0, and nothing is left.
@@ -396,26 +418,38 @@ TEST_F(DemoTest, TheDaemonPlaysItToo) {
 }
 
 TEST_F(DemoTest, AgentsAreClientsAndAllFiguresAreTheDaemons) {
-  Program demo({SPILLWAY_BIN, "demo", "--for", "6s", "--card-size", "64MiB"});
-  ASSERT_TRUE(demo.ReadUntil("a stranger: ")) << demo.text();
+  // It ends when we say so, and its daemon is killed after 45 s: agents may be late.
+  Program demo({SPILLWAY_BIN, "demo", "--for", "10min", "--card-size", "64MiB"});
+  ASSERT_TRUE(demo.ReadUntil("RELAXED")) << demo.text();
   Result<demo::Client> client = demo::Client::Connect(SocketIn(demo.text()));
   ASSERT_TRUE(client) << client.error().message;
-  const Result<demo::Reply> told = client->Ask({"SPILL.STATS", "JSON"});
-  ASSERT_TRUE(told) << told.error().message;
-  const Result<demo::Report> report = demo::ReadReport(told->text);
-  ASSERT_TRUE(report) << report.error().message;
-  EXPECT_GE(report->clients, 12U + 3U);  // The agents, the graph's, the watcher's, ours.
-  EXPECT_GT(report->stats.hits, 0U);
-  EXPECT_EQ(client->Ask({"EXISTS", "system/0", "planner/prefix/0"})->number, 2);
+  std::string last;
+  EXPECT_TRUE(Eventually([&] {
+    const Result<demo::Reply> told = client->Ask({"SPILL.STATS", "JSON"});
+    if (!told) return false;
+    last = told->text;
+    const Result<demo::Report> report = demo::ReadReport(told->text);
+    // The agents, the graph's, the watcher's, ours.
+    return report && report->clients >= 12U + 3U && report->stats.hits > 0;
+  })) << last;
+  EXPECT_TRUE(Eventually([&] {
+    const Result<demo::Reply> there = client->Ask({"EXISTS", "system/0", "planner/prefix/0"});
+    return there && there->number == 2;
+  }));
   EXPECT_THAT(client->Ask({"SPILL.EXPLAIN", "planner/prefix/0"})->text, HasSubstr("planner"));
 
-  const std::string port = Caught(demo.text(), "http://127.0.0.1:([0-9]+)/;");
-  demo::HttpClient http(static_cast<std::uint16_t>(std::stoi("0" + port)));
-  const Result<std::string> metrics = http.Get("/metrics");
-  ASSERT_TRUE(metrics) << metrics.error().message;
-  EXPECT_THAT(*metrics, HasSubstr("spillway_command_calls_total{command=\"spill.set\"}"));
-  EXPECT_THAT(*metrics, HasSubstr("spillway_command_calls_total{command=\"spill.graph|load\"}"));
-  EXPECT_THAT(*metrics, HasSubstr("spillway_command_calls_total{command=\"spill.graph|finish\"}"));
+  demo::HttpClient http(HttpPortIn(demo.text()));
+  EXPECT_TRUE(Eventually([&] {
+    const Result<std::string> metrics = http.Get("/metrics");
+    if (metrics) last = *metrics;
+    bool all = metrics.has_value();
+    for (const char* command : {"spill.set", "spill.graph|load", "spill.graph|finish"}) {
+      const std::string calls =
+          fmt::format("spillway_command_calls_total{{command=\"{}\"}}", command);
+      all = all && metrics->find(calls) != std::string::npos;
+    }
+    return all;
+  })) << last;
   EXPECT_FALSE(http.Get("/nothing/here"));
   EXPECT_TRUE(http.Get("/healthz"));
   ASSERT_EQ(::kill(demo.pid(), SIGINT), 0);

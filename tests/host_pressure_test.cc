@@ -55,8 +55,11 @@ constexpr int kEntries = 300;
 constexpr Bytes kNeighbourWants = 300 * kMiB;
 constexpr Bytes kNeighbourStep = 8 * kMiB;
 // Steps are 1.6 % of the group; from PRESSURE to EMERGENCY it takes the
-// neighbour seven of them, a quarter of a second even a busy machine has.
+// neighbour seven of them, a quarter of a second.
 constexpr milliseconds kNeighbourPause(40);
+// On a machine so busy that the cache's thread did not get to look so often since, the
+// neighbour waits for it. Else that is a fraction of the pause.
+constexpr std::uint64_t kReadingsBetween = 3;
 constexpr seconds kAllWithin(30);
 
 constexpr const char* kRoleVariable = "SPILLWAY_TEST_HOST_ROLE";
@@ -72,6 +75,7 @@ constexpr Bytes kFakedPageCache = 80 * kMiB;
 struct Board {
   std::atomic<Bytes> cache_held{0};
   std::atomic<Bytes> neighbour_held{0};
+  std::atomic<std::uint64_t> readings{0};  // That the cache has begun.
   std::atomic<bool> filled{false};
   std::atomic<bool> grow{false};
   std::atomic<bool> look{false};  // The cache may look through what it has left.
@@ -154,6 +158,24 @@ class OnFakedFiles final : public PressureSource {
   Cache* cache_ = nullptr;
 };
 
+// Says on the board how often the cache looks.
+class Counted final : public PressureSource {
+ public:
+  Counted(std::shared_ptr<PressureSource> source, Board* board)
+      : source_(std::move(source)), board_(board) {}
+
+  Result<Reading> Read() override {
+    ++board_->readings;
+    return source_->Read();
+  }
+  std::string_view name() const override { return source_->name(); }
+  int wake_fd() const override { return source_->wake_fd(); }
+
+ private:
+  const std::shared_ptr<PressureSource> source_;
+  Board* const board_;
+};
+
 int RunCache(Board* board) {
   const auto host = OpenSource("host", Machine::FromEnvironment());
   if (!host) {
@@ -171,6 +193,7 @@ int RunCache(Board* board) {
   if (const char* current = std::getenv(kCurrentVariable); current != nullptr) {
     options.pressure = faked = std::make_shared<OnFakedFiles>(*host, current, board);
   }
+  options.pressure = std::make_shared<Counted>(options.pressure, board);
   auto cache = Cache::Open(options);
   if (cache && faked) faked->Count(cache->get());
   if (!cache || !(*cache)->Start() || !Fill(cache->get(), board)) return 3;
@@ -195,7 +218,9 @@ int RunNeighbour(Board* board) {
     std::memset(static_cast<char*>(memory) + at, 1, step);
     at += step;
     board->neighbour_held = at;
+    const std::uint64_t readings = board->readings;
     Pause(kNeighbourPause);
+    while (board->readings < readings + kReadingsBetween && !board->finish) Pause(milliseconds(1));
   }
   while (!board->finish) Pause(milliseconds(1));
   return 0;

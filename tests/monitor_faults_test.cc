@@ -64,6 +64,11 @@ class MonitorFaults : public ::testing::Test {
     return cache_->Set(key, Source(value)).has_value();
   }
   bool Unknown() const { return !cache_->pressure().has_value(); }
+  // Without those that were no answer in time: on a busy machine a good source has such, too.
+  std::uint64_t FailuresSaid() const {
+    const auto source = cache_->stats().source;
+    return source.failures - source.hangs;
+  }
 
   static bool Wait(const std::function<bool()>& until) {
     const auto end = SteadyClock::now() + std::chrono::seconds(20);
@@ -78,14 +83,14 @@ class MonitorFaults : public ::testing::Test {
   Row Run(const std::string& source, const Fault& fault, const std::function<void()>& end) {
     Row row{source, fault.name, {}, {}, {}};
     EXPECT_TRUE(Wait([&] { return !Unknown() && cache_->stats().source.reads > 0; }));
-    const std::uint64_t failures = cache_->stats().source.failures;
+    const std::uint64_t failures = FailuresSaid();
     const auto begin = SteadyClock::now();
     fault.begin();
     if (fault.answered) {
       const std::uint64_t reads = cache_->stats().source.reads;
       EXPECT_TRUE(Wait([&] { return cache_->stats().source.reads >= reads + 3; }));
-      EXPECT_FALSE(Unknown());
-      EXPECT_EQ(cache_->stats().source.failures, failures);
+      EXPECT_TRUE(Wait([&] { return !Unknown(); }));
+      EXPECT_EQ(FailuresSaid(), failures);
       row.sees = "a reading";
       row.while_it_lasts = "as before";
     } else {

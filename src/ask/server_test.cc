@@ -100,24 +100,25 @@ TEST_F(AskTest, GivesInStepsAndMeanwhileAnswersOthers) {
   giver_.NeverDone();
   const auto server = Open(&giver_);
   Line slow(server->path());
-  slow.Send("ASK 1 demo 800 400\n");
+  slow.Send("ASK 1 demo 800 2000\n");
   ASSERT_TRUE(Eventually([&] { return giver_.steps() > 3; }));
   Line quick(server->path());
-  EXPECT_EQ(quick.Talk("HELD 1 demo", 300), "OK 400 0");
+  EXPECT_EQ(quick.Talk("HELD 1 demo"), "OK 400 0");
+  EXPECT_EQ(slow.Next(0), "(silence)");  // It is being served still.
   EXPECT_EQ(giver_.promised(), 800U);
   EXPECT_EQ(slow.Next(), "OK 600 time ran out");
   // From the ask until its answer, however many steps that took.
   ASSERT_EQ(giver_.gave().size(), 1U);
   EXPECT_EQ(giver_.gave()[0].first, 600U);
-  EXPECT_GE(giver_.gave()[0].second, std::chrono::milliseconds(400));
+  EXPECT_GE(giver_.gave()[0].second, std::chrono::milliseconds(2000));
 }
 
 TEST_F(AskTest, AGrantEndsWithItsTimeAndThenTheConnection) {
   const auto server = Open(&giver_);
   Line line(server->path());
-  EXPECT_EQ(line.Talk("ASK 1 demo 100 150"), "OK 100");
+  EXPECT_EQ(line.Talk("ASK 1 demo 100 2000"), "OK 100");
   EXPECT_EQ(giver_.promised(), 100U);
-  EXPECT_EQ(line.Next(), "(closed)");
+  EXPECT_EQ(line.Next(20'000), "(closed)");
   EXPECT_EQ(giver_.promised(), 0U);
 }
 
@@ -162,9 +163,15 @@ TEST_F(AskTest, HalfALineAndSilenceIsClosed) {
   half.Send("ASK 1 demo 10");
   EXPECT_THAT(half.Next(), HasSubstr("ERR nothing was said for too long"));
   EXPECT_EQ(half.Next(), "(closed)");
-  Line granted(server->path());
-  EXPECT_EQ(granted.Talk("HOLD 1 demo 10 60000"), "OK 10");
-  EXPECT_EQ(granted.Next(300), "(silence)");  // Who has a grant need not speak.
+  // On a busy machine one may come too late to say anything, and comes again.
+  std::unique_ptr<Line> granted;
+  std::string answer;
+  do {
+    granted = std::make_unique<Line>(server->path());
+    answer = granted->Talk("HOLD 1 demo 10 60000");
+  } while (answer.starts_with("ERR nothing was said"));
+  EXPECT_EQ(answer, "OK 10");
+  EXPECT_EQ(granted->Next(300), "(silence)");  // Who has a grant need not speak.
 }
 
 TEST_F(AskTest, AHundredConnectionsAreMoreThanItTakes) {
@@ -373,11 +380,11 @@ TEST_F(AskTest, WhoDoesNotAnswerIsLeftOut) {
   const Result<AskDoor> mute = AskDoor::Open(dir_, "demo", std::nullopt);
   ASSERT_TRUE(mute);
   AskOptions options = For(100);
-  options.within = milliseconds(200);
+  options.within = seconds(2);
   const auto start = std::chrono::steady_clock::now();  // real world: a wait is measured
   const AskedRoom room = Ask(options);
   const auto took = std::chrono::steady_clock::now() - start;  // real world: as above
-  EXPECT_LT(took, seconds(2));
+  EXPECT_LT(took, seconds(10));
   EXPECT_EQ(room.freed(), 100U);
   ASSERT_EQ(room.answers().size(), 2U);
   EXPECT_THAT(room.why_not_more(), HasSubstr("did not answer in time"));

@@ -97,6 +97,7 @@ std::string DaemonToml(const Options& options) {
   text += fmt::format("idle_normal = {}\n", Milliseconds(options.idle_normal));
   text += fmt::format("idle_critical = {}\n", Milliseconds(options.idle_critical));
   text += fmt::format("dwell = {}\n", Milliseconds(options.dwell));
+  text += fmt::format("emergency_time = {}\n", Milliseconds(options.emergency_time));
   if (options.ttl) text += fmt::format("ttl = {}\n", Milliseconds(*options.ttl));
   return text;
 }

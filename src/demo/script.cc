@@ -49,6 +49,9 @@ constexpr Duration kWholeLength = seconds(60);
 constexpr int kHaste = 30;
 constexpr Duration kDwell = milliseconds(500);
 constexpr Duration kTtl = seconds(20);
+// With such idle limits nearly all counts as idle for long: a busy machine has this long
+// to copy it down, and not half a second, before it is destroyed.
+constexpr Duration kEmergencyTime = seconds(5);
 // Three act side by side before a review: it is brought up while they do.
 constexpr std::uint64_t kPrefetchSteps = 3;
 
@@ -160,6 +163,7 @@ Options DemoCacheOptions(const Stage& stage, const std::string& disk) {
   options.idle_critical /= kHaste;
   options.ttl = kTtl;
   options.dwell = kDwell;
+  options.emergency_time = kEmergencyTime;
   return options;
 }
 

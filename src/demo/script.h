@@ -48,7 +48,7 @@ Bytes DemoBelowBytes(Bytes card_bytes);
 Bytes DemoDiskBytes(Bytes card_bytes);
 
 // The mode table's times are made for days; a demo has seconds. Idle limits, dwell
-// and ttl are shorter here.
+// and ttl are shorter here; for that, EMERGENCY waits longer for copies.
 Options DemoCacheOptions(const Stage& stage, const std::string& disk);
 // Says so: "shorter: idle 4 s|1 s (usual 2 min|30 s), ...".
 std::string HasteNote(const Options& options);

@@ -99,13 +99,17 @@ class MayHang : public PressureSource {
   bool hang_ = false;
 };
 
-Poller::Settings Fast() {
+// On a busy machine a call that does not hang may take long.
+Poller::Settings Fast(Duration deadline = std::chrono::seconds(20)) {
   Poller::Settings settings;
   settings.pace.slowest = milliseconds(2);
   settings.pace.near = milliseconds(1);
-  settings.deadline = milliseconds(30);
+  settings.deadline = deadline;
   return settings;
 }
+
+// Where one hangs on purpose, and is waited for until it is late.
+constexpr Duration kLate = milliseconds(500);
 
 TEST(Poller, HandsOnReadingsUntilTheWatchIsGone) {
   auto source = std::make_shared<testing::ManualPressure>(Bytes{1000});
@@ -139,7 +143,7 @@ TEST(Poller, AHungSourceIsNoReadingAndHoldsUpNobodyElse) {
   Poller poller;
   Listener of_hung;
   Listener of_fine;
-  const auto watch_hung = poller.Add(hung, Fast(), &of_hung);
+  const auto watch_hung = poller.Add(hung, Fast(kLate), &of_hung);
   const auto watch_fine = poller.Add(fine, Fast(), &of_fine);
   ASSERT_TRUE(of_hung.good.WaitFor(1));
   hung->Hang(true);
@@ -188,7 +192,7 @@ TEST(Poller, GoesOnWithASourceThatReturnsWhileItsClientIsToldThatItHangs) {
   auto source = std::make_shared<MayHang>();
   Poller poller;
   Rescuer rescuer(source.get());
-  const auto watch = poller.Add(source, Fast(), &rescuer);
+  const auto watch = poller.Add(source, Fast(kLate), &rescuer);
   ASSERT_TRUE(rescuer.good.WaitFor(1));
   source->Hang(true);
   ASSERT_TRUE(rescuer.bad.WaitFor(1));
@@ -200,7 +204,7 @@ TEST(Poller, EndsAWatchWhoseSourceHangs) {
   source->Hang(true);
   Poller poller;
   Listener listener;
-  auto watch = poller.Add(source, Fast(), &listener);
+  auto watch = poller.Add(source, Fast(kLate), &listener);
   ASSERT_TRUE(source->entered.WaitFor(1));
   watch.reset();  // Waits a second, then leaves it behind.
   const int heard = listener.good.hits() + listener.bad.hits();

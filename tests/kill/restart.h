@@ -16,7 +16,8 @@ struct RestartTimes {
 };
 
 // Puts that many entries of 100 bytes into a cache in `dir`, kills that, opens
-// it anew. Empty: something went wrong, and was printed.
+// it anew, three times: the fastest of them. Empty: something went wrong, and was
+// printed.
 std::optional<RestartTimes> MeasureRestart(const std::string& dir, std::uint64_t entries);
 
 }  // namespace spillway::kill

@@ -6,6 +6,10 @@ import gc
 import pytest
 
 import spillway
+from conftest import CALM
+
+# On a busy machine, too, pressure is known.
+KNOWN = dict(sample_period="2s")
 
 
 def run(coroutine):
@@ -14,7 +18,7 @@ def run(coroutine):
 
 def test_set_and_get():
     async def main():
-        async with spillway.AsyncCache(capacity="64MiB", policy="score") as cache:
+        async with spillway.AsyncCache(capacity="64MiB", policy="score", **KNOWN) as cache:
             assert await cache.set("k", b"value", tokens=5) is True
             assert bytes(await cache.get("k")) == b"value"
             assert await cache.get("nowhere") is None
@@ -43,7 +47,7 @@ def test_set_and_get():
 
 def test_a_thousand_at_once():
     async def main():
-        async with spillway.AsyncCache(capacity="256MiB") as cache:
+        async with spillway.AsyncCache(capacity="256MiB", **KNOWN) as cache:
             values = {f"k{at}": bytes([at % 256]) * 20_000 for at in range(1000)}
             stored = await asyncio.gather(*(cache.set(k, v) for k, v in values.items()))
             assert all(stored)
@@ -64,9 +68,7 @@ def test_what_lies_below_is_awaited(tmp_path):
     async def main():
         async with spillway.AsyncCache(
                 capacity="4MiB", host_capacity="4MiB", disk_dir=tmp_path / "d",
-                disk_capacity="128MiB", pressure_source="fixed:0.1",
-                host_pressure_source="fixed:0.1", disk_pressure_source="fixed:0.1",
-                write_behind_after="1ms") as cache:
+                disk_capacity="128MiB", write_behind_after="1ms", **CALM) as cache:
             values = {f"k{at}": bytes([at]) * 300_000 for at in range(60)}
             for key, value in values.items():
                 assert await cache.set(key, value)
@@ -82,9 +84,7 @@ def test_cancelled_calls_leave_nothing(tmp_path):
     async def main():
         async with spillway.AsyncCache(
                 capacity="4MiB", host_capacity="8MiB", disk_dir=tmp_path / "d",
-                disk_capacity="128MiB", pressure_source="fixed:0.1",
-                host_pressure_source="fixed:0.1", disk_pressure_source="fixed:0.1",
-                write_behind_after="1ms") as cache:
+                disk_capacity="128MiB", write_behind_after="1ms", **CALM) as cache:
             for at in range(60):
                 await cache.set(f"k{at}", bytes([at]) * 300_000)
             tasks = [asyncio.create_task(cache.get(f"k{at % 60}")) for at in range(300)]
@@ -108,7 +108,7 @@ def test_cancelled_calls_leave_nothing(tmp_path):
 
 
 def test_a_loop_that_ends_with_calls_under_way():
-    cache = spillway.AsyncCache(capacity="64MiB")
+    cache = spillway.AsyncCache(capacity="64MiB", **KNOWN)
 
     async def begin():
         task = asyncio.create_task(cache.set("k", bytes(1 << 20)))
@@ -126,7 +126,7 @@ def test_a_loop_that_ends_with_calls_under_way():
 
 def test_close_with_calls_under_way():
     async def main():
-        cache = spillway.AsyncCache(capacity="64MiB")
+        cache = spillway.AsyncCache(capacity="64MiB", **KNOWN)
         tasks = [asyncio.create_task(cache.set(f"k{at}", bytes(100_000))) for at in range(100)]
         await asyncio.sleep(0)
         await cache.close()

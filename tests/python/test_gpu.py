@@ -29,8 +29,8 @@ from spillway import _native as native
 from spillway._values import fragments
 cuda = ctypes.CDLL("libcuda.so.1")
 cache = spillway.Cache(device="cuda:0", host_capacity="64MiB", reserve_bytes_min=0, start=False,
-                       pressure_source="fixed:0.1", host_pressure_source="fixed:0.1",
-                       capacity="64MiB")
+                       pressure_source="fixed:0.65", host_pressure_source="fixed:0.65",
+                       sample_period="1s", capacity="64MiB")  # As conftest's CALM.
 context = ctypes.c_void_p()
 assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
 assert cuda.cuCtxPushCurrent_v2(context) == 0

@@ -1,4 +1,7 @@
-"""Processes: forks, signals, the interpreter's end, and nothing left behind."""
+"""Processes: forks, signals, the interpreter's end, and nothing left behind.
+
+Where a value must be taken, sample_period is long: on a busy machine, too, pressure is known.
+"""
 
 import gc
 import os
@@ -19,7 +22,7 @@ def _rss_and_fds():
 def test_a_child_is_refused_and_opens_its_own():
     out = run_python("""
 import os, spillway
-cache = spillway.Cache(capacity="8MiB")
+cache = spillway.Cache(capacity="8MiB", sample_period="2s")
 cache.set("k", b"parent")
 lease = cache.lease("k")
 pid = os.fork()
@@ -31,7 +34,7 @@ if pid == 0:
     else:
         os._exit(3)
     lease.release()
-    with spillway.Cache(capacity="8MiB") as own:
+    with spillway.Cache(capacity="8MiB", sample_period="2s") as own:
         own.set("k", b"child")
         assert bytes(own.get("k")) == b"child"
     cache.close()
@@ -49,11 +52,11 @@ def test_multiprocessing_by_fork_and_spawn():
 import multiprocessing, os, spillway
 
 def work(queue):
-    with spillway.Cache(capacity="1MiB") as cache:
+    with spillway.Cache(capacity="1MiB", sample_period="2s") as cache:
         cache.set("k", b"v")
         queue.put(bytes(cache.get("k")))
 
-cache = spillway.Cache(capacity="1MiB")
+cache = spillway.Cache(capacity="1MiB", sample_period="2s")
 context = multiprocessing.get_context("fork")
 queue = context.Queue()
 process = context.Process(target=work, args=(queue,))
@@ -68,12 +71,12 @@ assert process.exitcode == 0
 def test_exit_with_everything_open():
     assert run_python("""
 import asyncio, spillway, threading
-cache = spillway.Cache(capacity="8MiB")
+cache = spillway.Cache(capacity="8MiB", sample_period="2s")
 cache.set("k", bytes(1000))
 view, lease = cache.get("k"), cache.lease("k")
 graph = cache.step_graph
 threading.Thread(target=lambda: [cache.get("k") for _ in range(1000)], daemon=True).start()
-keep = spillway.AsyncCache(capacity="1MiB")
+keep = spillway.AsyncCache(capacity="1MiB", sample_period="2s")
 async def main():
     await keep.set("k", b"v")
 asyncio.run(main())
@@ -86,7 +89,7 @@ def test_exit_with_a_tensor_of_a_lease():
     pytest.importorskip("torch")
     assert run_python("""
 import spillway, torch
-cache = spillway.Cache(capacity="8MiB")
+cache = spillway.Cache(capacity="8MiB", sample_period="2s")
 cache.set("k", torch.arange(10))
 tensor = torch.from_dlpack(cache.lease("k").dlpack(0, 64, [10]))
 cache.close()
@@ -99,7 +102,7 @@ def test_signals_are_the_programs():
 import os, signal, spillway, time
 seen = []
 signal.signal(signal.SIGUSR1, lambda *_: seen.append(1))
-with spillway.Cache(capacity="8MiB") as cache:
+with spillway.Cache(capacity="8MiB", sample_period="2s") as cache:
     for _ in range(50):
         os.kill(os.getpid(), signal.SIGUSR1)
         cache.set("k", bytes(10000))
@@ -110,13 +113,19 @@ print(len(seen) > 0)
 def test_keyboard_interrupt_leaves_it_whole():
     assert run_python("""
 import os, signal, spillway, threading
-cache = spillway.Cache(capacity="8MiB")
-threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+cache = spillway.Cache(capacity="8MiB", sample_period="2s")
+ended = threading.Event()
+def interrupt():
+    pause = 0.2
+    while not ended.wait(pause):
+        os.kill(os.getpid(), signal.SIGINT)
+        pause = 5  # Python itself loses one that comes while it lets go of an object.
+threading.Thread(target=interrupt, daemon=True).start()
 try:
     while True:
         cache.set("k", bytes(1000))
 except KeyboardInterrupt:
-    pass
+    ended.set()
 assert cache.set("k", b"after") and bytes(cache.get("k")) == b"after"
 cache.close()
 print("fine")
@@ -159,7 +168,7 @@ def test_close_waits_for_a_call_that_goes_on():
 def test_open_set_get_close_is_flat():
     def cycles(count):
         for at in range(count):
-            with spillway.Cache(capacity="1MiB", start=at % 4 == 0) as cache:
+            with spillway.Cache(capacity="1MiB", start=at % 4 == 0, sample_period="2s") as cache:
                 cache.set("k", b"v" * 100)
                 assert len(cache.get("k")) == 100
 
@@ -169,12 +178,12 @@ def test_open_set_get_close_is_flat():
     cycles(300)
     gc.collect()
     after, fds_after = _rss_and_fds()
-    assert fds_after == fds
+    assert fds_after <= fds
     assert after - before < 8 << 20, f"{(after - before) >> 10} KiB more after 300 cycles"
 
 
 def test_leases_and_views_leak_nothing():
-    with spillway.Cache(capacity="8MiB") as cache:
+    with spillway.Cache(capacity="8MiB", sample_period="2s") as cache:
         for at in range(3000):
             cache.set(f"k{at % 50}", bytes(at % 977))
             view = cache.get(f"k{at % 50}")

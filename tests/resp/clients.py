@@ -12,36 +12,64 @@ import asyncio
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-PACKAGES = ["redis>=8", "langgraph-checkpoint"]
-LEVELS = [0.1, 0.75, 0.88, 0.93, 0.99, 0.93, 0.1]
+PACKAGES = ["redis>=8,<9", "langgraph-checkpoint>=4,<5"]
+# Each is less than 6 % from the next threshold: there pressure is looked at every 8 ms, whatever
+# sample_period is. That is long, so that on a busy machine, too, pressure is known.
+CALM = 0.65  # RELAXED.
+LEVELS = [CALM, 0.80, 0.88, 0.93, 0.99, 0.93, CALM]
 
 
 class Daemon:
     """spillwayd on a socket and a port of its own, with pressure by hand."""
 
-    def __init__(self, program, folder, port):
+    def __init__(self, program, folder):
         self.folder = folder
         self.socket = os.path.join(folder, "s.sock")
-        self.port = port
-        self.press(0.1)
-        config = os.path.join(folder, "d.toml")
+        self.press(CALM)
+        # A port that was free may be somebody's by now: then it ends, and another is taken.
+        for _ in range(5):
+            if self.starts(program):
+                return
+        raise RuntimeError("the daemon did not start")
+
+    def starts(self, program):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        config = os.path.join(self.folder, "d.toml")
         with open(config, "w") as f:
-            f.write(f'capacity = "256MiB"\ndwell = "50ms"\nsample_period = "100ms"\n'
-                    f'pressure_source = "file:{folder}/pressure"\n'
-                    f'[server]\nport = {port}\nhttp_port = 0\n')
+            f.write(f'capacity = "256MiB"\ndwell = "50ms"\nsample_period = "1s"\n'
+                    f'pressure_source = "file:{self.folder}/pressure"\n'
+                    f'[server]\nport = {self.port}\nhttp_port = 0\n')
         self.process = subprocess.Popen([program, "--config", config, "--socket", self.socket],
                                         stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 10
-        while not os.path.exists(self.socket):
-            if time.monotonic() > deadline or self.process.poll() is not None:
-                raise SystemExit("the daemon did not start")
+        deadline = time.monotonic() + 60
+        while not self.answers():
+            if self.process.poll() is not None:
+                return False
+            if time.monotonic() > deadline:
+                self.process.kill()
+                raise RuntimeError("the daemon does not answer")
             time.sleep(0.01)
+        return True
+
+    def answers(self):
+        """The socket is there before anybody listens on it."""
+        try:
+            with socket.socket(socket.AF_UNIX) as s:
+                s.settimeout(10)
+                s.connect(self.socket)
+                s.sendall(b"PING\r\n")
+                return s.recv(100) == b"+PONG\r\n"
+        except OSError:
+            return False
 
     def press(self, pressure):
         path = os.path.join(self.folder, "pressure")
@@ -51,8 +79,8 @@ class Daemon:
 
     def close(self):
         self.process.terminate()
-        if self.process.wait(20) != 0:
-            raise SystemExit("the daemon did not stop in good order")
+        if self.process.wait(60) != 0:
+            raise RuntimeError("the daemon did not stop in good order")
 
 
 @contextlib.contextmanager
@@ -66,7 +94,7 @@ def levels(daemon):
                 daemon.press(pressure)
                 if stop.wait(0.06):
                     break
-        daemon.press(0.1)
+        daemon.press(CALM)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -78,7 +106,7 @@ def levels(daemon):
 
 
 def until_relaxed(daemon):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         out = subprocess.run(["redis-cli", "-s", daemon.socket, "SPILL.MODE"],
                              capture_output=True, text=True).stdout
@@ -125,13 +153,13 @@ def test_redis_cli(daemon):
 def test_redis_benchmark(daemon):
     run = subprocess.run(["redis-benchmark", "-s", daemon.socket, "-t", "ping,set,get,mset", "-n",
                           "20000", "-r", "1000", "-P", "8", "--csv"], capture_output=True, text=True,
-                         timeout=120)
+                         timeout=600)
     check("all four ran: " + run.stdout + run.stderr,
           run.returncode == 0 and all(f'"{name}' in run.stdout for name in ("SET", "GET", "MSET")))
     # It ends at the first error, so under pressure it only reads.
     with levels(daemon):
         run = subprocess.run(["redis-benchmark", "-s", daemon.socket, "-t", "get", "-n", "50000",
-                              "--csv"], capture_output=True, text=True, timeout=120)
+                              "--csv"], capture_output=True, text=True, timeout=600)
     check("reads go on", run.returncode == 0)
 
 
@@ -147,8 +175,10 @@ def test_redis_py(daemon):
                    redis.Redis(port=daemon.port, db=2),
                    redis.Redis(port=daemon.port, protocol=2)):
         client.flushdb()
+        began = time.monotonic()
         check("set", client.set("a", b"1", ex=100) is True)
-        check("ttl", 99 <= client.ttl("a") <= 100)
+        ttl = client.ttl("a")
+        check(f"ttl {ttl}", 99 - (time.monotonic() - began) <= ttl <= 100)
         check("get", client.get("a") == b"1")
         check("mget", client.mget("a", "none") == [b"1", None])
         check("nx", client.set("a", b"2", nx=True) is None)
@@ -195,13 +225,22 @@ def test_redis_py_asyncio(daemon):
             await client.set(f"async{n}:{i}", value(n * 1000 + i))
             check("value", await client.get(f"async{n}:{i}") == value(n * 1000 + i))
 
+    def all_seen(seen):
+        return seen["set"] > 0 and seen["refused"] > 0 and seen["hits"] > 0
+
     # Each key has one writer: what is read is the last value that was
     # acknowledged, or none if it was evicted since. A refused write changes
     # nothing.
     async def pressed(client, n, seen, until):
         last = {}
         i = 0
-        while time.monotonic() < until or i < 200:
+
+        # On a busy machine a level may pass unseen: until there was one of each, 60 s at most.
+        def goes_on():
+            now = time.monotonic()
+            return now < until or i < 200 or (not all_seen(seen) and now < until + 60)
+
+        while goes_on():
             key = f"pressed{n}:{i % 20}"
             fresh = value(n * 100000 + i, 64 if i % 3 else 50000)
             try:
@@ -225,8 +264,7 @@ def test_redis_py_asyncio(daemon):
         with levels(daemon):
             until = time.monotonic() + 1.5
             await asyncio.gather(*(pressed(client, n, seen, until) for n in range(16)))
-        check(f"some were set, some refused and some read: {seen}",
-              seen["set"] > 0 and seen["refused"] > 0 and seen["hits"] > 0)
+        check(f"some were set, some refused and some read: {seen}", all_seen(seen))
         until_relaxed(daemon)
         check("as before", await client.set("again", b"x") is True)
         await client.aclose()
@@ -259,7 +297,7 @@ def python_of(venv):
     """A Python that has the packages; None: they can't be had."""
     python = os.path.join(venv, "bin", "python")
     imports = [python, "-c", "import redis, langgraph.cache.redis; "
-                             "assert int(redis.__version__.split('.')[0]) >= 8"]
+                             "assert int(redis.__version__.split('.')[0]) == 8"]
     if os.path.exists(python) and subprocess.run(imports, capture_output=True).returncode == 0:
         return python
     made = subprocess.run([sys.executable, "-m", "venv", venv], capture_output=True)
@@ -267,7 +305,7 @@ def python_of(venv):
         return None
     install = [python, "-m", "pip", "install", "-q", "--retries", "0", "--timeout", "10", *PACKAGES]
     with contextlib.suppress(subprocess.TimeoutExpired):
-        subprocess.run(install, capture_output=True, timeout=180)
+        subprocess.run(install, capture_output=True, timeout=600)
     return python if subprocess.run(imports, capture_output=True).returncode == 0 else None
 
 
@@ -278,20 +316,23 @@ LIBRARIES = {"redis-py": test_redis_py, "redis-py asyncio": test_redis_py_asynci
 
 def run_all(tests, program):
     failed = 0
-    for number, (name, test) in enumerate(tests.items()):
+    for name, test in tests.items():
         folder = tempfile.mkdtemp(prefix="clients-")
-        daemon = Daemon(program, folder, 20000 + (os.getpid() * 8 + number) % 30000)
+        daemon = None
         began = time.monotonic()
         try:
+            daemon = Daemon(program, folder)
             test(daemon)
             print(f"ok       {name} ({time.monotonic() - began:.1f} s)", flush=True)
         except Exception as error:  # noqa: BLE001: whatever it is, it is a failure.
             failed += 1
             print(f"FAILED   {name}: {type(error).__name__}: {error}", flush=True)
         try:
-            daemon.close()
-        except SystemExit as error:
+            if daemon is not None:
+                daemon.close()
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
             failed += 1
+            daemon.process.kill()
             print(f"FAILED   {name}: {error}", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
     return failed

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -81,6 +82,17 @@ class DaemonTest : public ::testing::Test {
   std::string dir_;
   std::unique_ptr<Daemon> daemon_;
 };
+
+// What TTL says of a key that was given `seconds` at some time after `before`: what is
+// left, to the nearest second, however long this machine took to get here.
+void ExpectLeft(const std::string& reply, int seconds,
+                std::chrono::steady_clock::time_point before) {
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - before;
+  ASSERT_THAT(reply, StartsWith(":"));
+  const int left = std::atoi(reply.c_str() + 1);
+  EXPECT_LE(left, seconds);
+  EXPECT_GE(left, static_cast<int>(std::floor(seconds + 0.5 - passed.count())));
+}
 
 std::string Value(int seed, std::size_t bytes) {
   std::string value(bytes, '\0');
@@ -224,9 +236,10 @@ TEST_F(DaemonTest, LargeValuesWithOptionsBehindThemAndWithoutRoom) {
   Start("capacity = \"64MiB\"\n");
   Client client(socket());
   const std::string value = Value(1, 1 << 20);
+  const auto before = std::chrono::steady_clock::now();
   EXPECT_EQ(Do(client, {"SET", "k", value, "EX", "100", "NX"}), "+OK\r\n");
   EXPECT_EQ(Do(client, {"SET", "k", "other" + value, "NX"}), "$-1\r\n");
-  EXPECT_EQ(Do(client, {"TTL", "k"}), ":100\r\n");
+  ExpectLeft(Do(client, {"TTL", "k"}), 100, before);
   EXPECT_EQ(Do(client, {"SET", "k", value, "BOGUS"}), "-ERR syntax error\r\n");
   EXPECT_EQ(Do(client, {"GETSET", "k", "2" + value}), "$1048576\r\n" + value + "\r\n");
   EXPECT_THAT(Do(client, {"SET", "huge", std::string(80 << 20, 'x')}), StartsWith("-"));
@@ -247,6 +260,7 @@ TEST_F(DaemonTest, LargeValuesKeepWhatIsSaidOfThem) {
     SCOPED_TRACE(bytes);
     const std::string value = Value(1, bytes);
     ASSERT_EQ(Do(client, {"FLUSHALL"}), "+OK\r\n");
+    const auto before = std::chrono::steady_clock::now();
     ASSERT_EQ(Do(client, {"SPILL.SET", "a", value, "TOKENS", "16", "AGENT", "planner", "META",
                           "blob", "TTL", "100s"}),
               "+OK\r\n");
@@ -254,7 +268,7 @@ TEST_F(DaemonTest, LargeValuesKeepWhatIsSaidOfThem) {
     EXPECT_THAT(got, HasSubstr("tokens\r\n:16\r\n"));
     EXPECT_THAT(got, HasSubstr("$7\r\nplanner\r\n"));
     EXPECT_THAT(got, HasSubstr("$4\r\nblob\r\n"));
-    EXPECT_EQ(Do(client, {"TTL", "a"}), ":100\r\n");
+    ExpectLeft(Do(client, {"TTL", "a"}), 100, before);
     EXPECT_EQ(Do(client, {"SPILL.SET", "b", value, "TOKENS", "16", "PARENT", "a"}), "+OK\r\n");
     EXPECT_EQ(Do(client, {"SPILL.SET", "c", value, "PARENT", "absent"}), "+OK\r\n");
     // A chain stops where a parent was named that was not there.
@@ -423,22 +437,20 @@ long Number(const std::string& stats, const std::string& name) {
 
 TEST_F(DaemonTest, AGraphBringsUpWhatItsNextStepsNeed) {
   SetPressure(0.1);
+  // While readings are late the pressure is unknown, and sets may be refused: a second
+  // is longer than a busy machine is late.
   Start("capacity = \"8MiB\"\ndisk_dir = \"" + dir_ +
         "/disk\"\ndisk_capacity = \"256MiB\"\nwrite_behind_after = \"10ms\"\ndwell = \"10ms\"\n"
         "pressure_source = \"file:" +
-        dir_ + "/pressure\"\nsample_period = \"10ms\"\n");
+        dir_ + "/pressure\"\nsample_period = \"1s\"\n");
   Client client(socket());
   const std::string context = Value(1, 1 << 20);
   ASSERT_EQ(Do(client, {"SPILL.SET", "coder's", context, "AGENT", "coder"}), "+OK\r\n");
-  const auto on_disk_only = [&] {
-    return Do(client, {"SPILL.EXPLAIN", "coder's"}).find("is in the disk tier") !=
-           std::string::npos;
-  };
   // Others come, and it has to leave memory.
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(Do(client, {"SET", "k" + std::to_string(i), Value(i, 1 << 20)}), "+OK\r\n");
   }
-  EXPECT_TRUE(on_disk_only());
+  EXPECT_TRUE(Until({"SPILL.EXPLAIN", "coder's"}, "is in the disk tier"));
   for (int i = 0; i < 20; ++i) Do(client, {"DEL", "k" + std::to_string(i)});  // Now there is room.
   const std::string before = Do(client, {"SPILL.STATS"});
   EXPECT_EQ(Number(before, "ahead_bytes"), 0);
@@ -469,9 +481,13 @@ TEST_F(DaemonTest, AGetWaitsForMemoryToReadItsValueInto) {
     ASSERT_EQ(Do(client, {"SET", "k" + std::to_string(i), Value(i, kBytes)}), "+OK\r\n");
   }
   Client slow(socket());
-  for (int i = 0; i < kKeys; ++i) slow.Send(Request({"GET", "k" + std::to_string(i)}));
+  // At once: whoever has replies to read is not read from, and one that is read alone
+  // would be answered alone.
+  std::string gets;
+  for (int i = 0; i < kKeys; ++i) gets += Request({"GET", "k" + std::to_string(i)});
+  slow.Send(gets);
   bool full = false;
-  for (int i = 0; i < 500 && !full; ++i) {
+  for (int i = 0; i < 3000 && !full; ++i) {
     const std::string stats = Do(client, {"SPILL.STATS", "JSON"});
     const std::size_t at = stats.find(kPassing);
     ASSERT_NE(at, stats.npos);

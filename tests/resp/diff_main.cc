@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
 #include <string_view>
@@ -208,7 +209,11 @@ int Main(int argc, char** argv) {
     const std::string theirs = dir + "/redis.sock";
     const std::string ours = dir + "/spillway.sock";
     Daemon one({redis, "--port", "0", "--unixsocket", theirs, "--save", "", "--dir", dir}, theirs);
-    Daemon two({spillwayd, "--port", "0", "--http-port", "0", "--socket", ours}, ours);
+    // Pressure that is unknown for a while, as on a busy machine, would evict.
+    const std::string config = dir + "/spillway.toml";
+    std::ofstream(config) << "pressure_source = \"fixed:0.1\"\nsample_period = \"60s\"\n";
+    Daemon two({spillwayd, "--config", config, "--port", "0", "--http-port", "0", "--socket", ours},
+               ours);
     if (!Client(theirs).connected() || !Client(ours).connected()) {
       std::printf("a server did not start\n");
       return 2;

@@ -36,7 +36,8 @@
 namespace spillway::sweep {
 namespace {
 
-constexpr auto kHungAfter = std::chrono::seconds(20);
+// Longer than all that the script itself waits for.
+constexpr auto kHungAfter = std::chrono::seconds(120);
 
 struct KindName {
   std::string_view name;

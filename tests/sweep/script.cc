@@ -39,6 +39,17 @@ std::string ValueOf(const std::string& key, unsigned version, std::size_t bytes)
   return value;
 }
 
+// Until `holds` does; false: not in 20 s, which even a busy machine has.
+template <typename Holds>
+bool Eventually(std::chrono::milliseconds between, Holds&& holds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(between);
+  }
+  return true;
+}
+
 int OpenDescriptors() {
   int count = 0;
   DIR* const dir = ::opendir("/proc/self/fd");
@@ -106,12 +117,10 @@ class Run {
     if (Open()) {
       verdict_.found = ReadAll(true);
       // On a busy machine samples are late, and a tier without one does not grow.
-      bool taken = false;
-      for (int tries = 0; tries < 400 && !taken; ++tries) {
-        if (tries > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      const bool taken = Eventually(std::chrono::milliseconds(5), [&] {
         Set("healed", 40'000);
-        taken = Get("healed") == 1;
-      }
+        return Get("healed") == 1;
+      });
       if (!taken) Lost("a healed cache does not take a value");
       ClearAll();
     } else {
@@ -342,13 +351,10 @@ class Run {
   void ClearAll() {
     cache_->Clear();
     Stats stats;
-    for (int looks = 0; looks < 2000; ++looks) {
+    (void)Eventually(std::chrono::milliseconds(1), [&] {
       stats = cache_->stats();
-      if (stats.device.bytes + stats.host.bytes + stats.disk.bytes + stats.moves.under_way == 0) {
-        break;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+      return stats.device.bytes + stats.host.bytes + stats.disk.bytes + stats.moves.under_way == 0;
+    });
     const Bytes left = stats.device.bytes + stats.host.bytes + stats.disk.bytes;
     if (left > 0 || stats.leases > 0 || stats.reservations > 0 || stats.entries > 0) {
       ++verdict_.left;
@@ -383,10 +389,11 @@ Verdict RunScript(const std::string& dir, const Fault& fault) {
     verdict = run.Go();
   }
   // The memory of the process's own files is not ours to count: one look more.
-  for (int looks = 0; looks < 100 && OpenDescriptors() > before; ++looks) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  if (const int after = OpenDescriptors(); after > before) {
+  int after = 0;
+  if (!Eventually(std::chrono::milliseconds(5), [&] {
+        after = OpenDescriptors();
+        return after <= before;
+      })) {
     ++verdict.left;
     std::fprintf(stderr, "sweep: %d files are left open\n", after - before);
   }

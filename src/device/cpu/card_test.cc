@@ -3,10 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <iterator>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -80,7 +83,12 @@ TEST_F(CardTest, AStaleFileOfAnotherTotalBeginsAnew) {
   ASSERT_TRUE(Open("demo", 8 * kGiB));
   ASSERT_EQ(::access(run_dir_.CardPath("demo").c_str(), F_OK), 0);  // It stays,
   EXPECT_EQ(Open("demo", 4 * kGiB).value()->total(), 4 * kGiB);     // and binds nobody.
-  EXPECT_EQ(Open("demo", std::nullopt).value()->total() / kMiB, DefaultCardBytes() / kMiB);
+  // What the machine has available changes from one moment to the next.
+  const Bytes usual = DefaultCardBytes();
+  ASSERT_TRUE(Open("demo", 3 * usual));
+  const Bytes total = Open("demo", std::nullopt).value()->total();
+  EXPECT_GT(total, usual / 2);
+  EXPECT_LT(total, 2 * usual);
 }
 
 TEST_F(CardTest, TheFileIsItsOwnersOnly) {
@@ -157,14 +165,19 @@ TEST_F(CardTest, ReadingTakesMicroseconds) {
   const auto one = Card::Open({.name = "demo", .total = 1000}).value();
   const auto two = Card::Open({.name = "demo", .total = 1000}).value();
   ASSERT_TRUE(two->Take(500));
-  constexpr int kReadings = 10'000;
-  const auto start = std::chrono::steady_clock::now();  // real world: measures it
-  Bytes sum = 0;
-  for (int i = 0; i < kReadings; ++i) sum += one->Read().free;
-  const auto end = std::chrono::steady_clock::now();  // real world: measures it
-  EXPECT_EQ(sum, 500U * kReadings);
-  // 0.1 us on a desk; the bound only catches a file lock per reading under load.
-  EXPECT_LT((end - start) / kReadings, std::chrono::microseconds(20));
+  constexpr int kReadings = 100;
+  std::vector<Duration> took;
+  for (int batch = 0; batch < 100; ++batch) {
+    const auto start = std::chrono::steady_clock::now();  // real world: measures it
+    Bytes sum = 0;
+    for (int i = 0; i < kReadings; ++i) sum += one->Read().free;
+    took.push_back(std::chrono::steady_clock::now() - start);  // real world: measures it
+    EXPECT_EQ(sum, 500U * kReadings);
+  }
+  // 0.1 us on a desk; the bound only catches a file lock per reading under load. Half of
+  // the batches are not interrupted by others even where they keep the machine busy.
+  std::nth_element(took.begin(), took.begin() + 50, took.end());
+  EXPECT_LT(took[50] / kReadings, std::chrono::microseconds(20));
 }
 
 TEST_F(CardTest, ThreadsOfOneProcessDoNotOverCommitEither) {
@@ -193,9 +206,19 @@ TEST(MachineMemory, ReadsWhatTheKernelWrites) {
 }
 
 TEST(DefaultCard, IsAnEighthOfTheMemoryAvailable) {
-  const auto card = Card::Open({}).value();
-  const double eighth = static_cast<double>(AvailableMemory().value()) / 8;
-  EXPECT_NEAR(static_cast<double>(card->total()) / eighth, 1.0, 0.2);
+  // What is available changes while we look; it seldom goes there and back meanwhile.
+  double share = 0;
+  const auto is_an_eighth = [&] {
+    const Bytes before = AvailableMemory().value();
+    const auto total = static_cast<double>(Card::Open({}).value()->total());
+    const Bytes after = AvailableMemory().value();
+    share = total / static_cast<double>(before);
+    return total >= 0.99 * static_cast<double>(std::min(before, after)) / 8 &&
+           total <= 1.01 * static_cast<double>(std::max(before, after)) / 8;
+  };
+  bool found = false;
+  for (int tries = 0; tries < 10 && !found; ++tries) found = is_an_eighth();
+  EXPECT_TRUE(found) << share;
 }
 
 }  // namespace

@@ -239,7 +239,8 @@ TEST_P(GpuDeviceTest, ALostOneAnswersErrorsAndNothingElse) {
 }
 
 TEST_P(GpuDeviceTest, ACopyThatHangsEndsWithinItsBoundAndTheDeviceWithIt) {
-  GpuBench bench(GetParam(), {}, {}, std::chrono::milliseconds(50));
+  // The bound holds for good copies, too, however busy the machine is.
+  GpuBench bench(GetParam(), {}, {}, std::chrono::seconds(1));
   bench.Map(kMiB);
   std::string text = RandomText(3, kMiB);
   ASSERT_TRUE(bench.device->CopyIn(bench.base, Source(text)));

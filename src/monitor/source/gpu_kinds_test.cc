@@ -359,15 +359,16 @@ TEST(RocmSmiSource, RealLibrarySaysWhatItFindsOrWhyNot) {
 // For tests of whole programs: the script comes from a file, and may change.
 TEST(FakeDriver, FollowsTheFileItsEnvironmentNames) {
   namespace fs = std::filesystem;
-  const fs::path dir = fs::path(::testing::TempDir()) / "spillway_fake_driver_test";
-  fs::create_directories(dir);
+  std::string pattern = ::testing::TempDir() + "spillway-fake-driver-XXXXXX";
+  ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+  const fs::path dir = pattern;
   const auto write = [&](const std::string& text) {
     std::ofstream(dir / "script.new") << text;
     fs::rename(dir / "script.new", dir / "script");
   };
   // A library of its own: the variable is read once, when it is loaded.
   const fs::path copy = dir / "fake_nvml_copy.so";
-  fs::copy_file(SPILLWAY_FAKES_DIR "/fake_nvml.so", copy, fs::copy_options::overwrite_existing);
+  fs::copy_file(SPILLWAY_FAKES_DIR "/fake_nvml.so", copy);
   setenv("SPILLWAY_FAKE_SCRIPT", ("@" + (dir / "script").string()).c_str(), 1);
   write(kCard);
   Machine machine;
