@@ -11,7 +11,7 @@ namespace spillway::server {
 
 namespace {
 
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMostMs = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 
 void BadTime(Call& call) {
@@ -71,9 +71,9 @@ void ExpireGeneric(Call& call, std::int64_t base, bool seconds) {
   if (!ReadConditions(call, &conditions)) return;
   std::int64_t when = 0;
   if (!IntegerArg(call, 2, &when)) return;
-  if (seconds && (when > kMost / 1000 || when < kLeast / 1000)) return BadTime(call);
+  if (seconds && (when > kMostMs / 1000 || when < kLeast / 1000)) return BadTime(call);
   if (seconds) when *= 1000;
-  if (when > kMost - base) return BadTime(call);
+  if (when > kMostMs - base) return BadTime(call);
   when += base;
   std::string buffer;
   const std::string_view key = KeyArg(call, 1, &buffer);
@@ -129,14 +129,14 @@ bool ExpireOption(Call& call, std::string_view option, std::string_view text,
   }
   const bool seconds = SameWord(option, "ex") || SameWord(option, "exat");
   const bool from_now = SameWord(option, "ex") || SameWord(option, "px");
-  if (when <= 0 || (seconds && when > kMost / 1000)) {
+  if (when <= 0 || (seconds && when > kMostMs / 1000)) {
     BadTime(call);
     return false;
   }
   if (seconds) when *= 1000;
   if (from_now) {
     const std::int64_t now = call.state.UnixMs();
-    if (when > kMost - now) {
+    if (when > kMostMs - now) {
       BadTime(call);
       return false;
     }
