@@ -316,11 +316,12 @@ Status Core::Settle(Duration within) {
   // None is owed: the last of them are being written, and that takes too long.
   const std::string of_what =
       unsettled == 0 ? "the last values" : fmt::format("{} values", unsettled);
+  const std::string why = disk->unsettled_why();  // It may just have been told.
   Error error{
       Code::kUnavailable,
       fmt::format("disk: it could not be told yet of {} that were set anew or erased: after a kill "
                   "an older one may be found ({})",
-                  of_what, disk->unsettled_why())};
+                  of_what, why.empty() ? "it takes long to answer" : why)};
   if (!said_unsettled_.exchange(true)) LogWarning("{}", error.message);
   return error;
 }
