@@ -633,6 +633,13 @@ class Engine {
   };
   std::unordered_map<std::uint32_t, Ahead> ahead_;
   std::vector<EntryId> soon_;  // Wanted soon, and not up.
+  // In this look ahead there was too little to make room of for one like that, by tier.
+  struct NoRoom {
+    Bytes bytes;
+    std::uint32_t steps;
+    double rate;
+  };
+  std::array<std::optional<NoRoom>, kTiers> no_room_;
   Bytes kept_for_running_ = 0;
   double up_rate_ = 0;             // Bytes a second, as measured; 0: not yet.
   TimePoint ahead_rests_until_{};  // After one that failed.

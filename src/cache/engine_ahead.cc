@@ -84,6 +84,7 @@ void Engine::TryPrefetchAhead(TimePoint now) {
     if (of_a.bytes != of_b.bytes) return of_a.bytes < of_b.bytes;
     return a.slot < b.slot;
   });
+  no_room_ = {};
   // Who runs reads its own at once: for that there must be room first.
   kept_for_running_ = 0;
   for (const EntryId id : soon_) {
@@ -152,13 +153,20 @@ bool Engine::BringAhead(std::uint32_t slot, const Outlook& outlook, TimePoint no
 // Room in a tier for what is wanted at `outlook`: all of `bytes`, or nobody goes.
 bool Engine::DropLater(TierState& tier, const Outlook& outlook, Bytes bytes, TimePoint now) {
   if (tier.last()) return false;
+  const double rate = outlook.conf * outlook.p / (EtaOf(outlook, now) + 1);
+  // A look takes a while; who was found too little for is told at once, and so are
+  // those who are wanted no sooner and need no less.
+  std::optional<NoRoom>& no_room = no_room_[IndexOf(tier.id)];
+  if (no_room && bytes >= no_room->bytes && outlook.steps >= no_room->steps &&
+      rate <= no_room->rate) {
+    return false;
+  }
   const auto later = [&](EntryId id) {
     const Outlook* const other = outlooks_.Find(id);
     if (other == nullptr || ahead_.contains(id.slot)) return false;
     if (!other->wanted()) return true;
     return other->kind == Outlook::Kind::kWanted && other->steps > outlook.steps &&
-           RateOf(*other, store_->FactsOf(id.slot, tier.id), now) <
-               outlook.conf * outlook.p / (EtaOf(outlook, now) + 1);
+           RateOf(*other, store_->FactsOf(id.slot, tier.id), now) < rate;
   };
   std::vector<EntryId> taken;
   std::vector<EntryId> going;
@@ -182,7 +190,9 @@ bool Engine::DropLater(TierState& tier, const Outlook& outlook, Bytes bytes, Tim
   for (const EntryId id : taken) {
     if (store_->IsLive(id)) Enter(id.slot);
   }
-  return before - std::min(before, store_->bytes(tier.id)) >= bytes;
+  const bool enough = before - std::min(before, store_->bytes(tier.id)) >= bytes;
+  if (!enough) no_room = NoRoom{bytes, outlook.steps, rate};
+  return enough;
 }
 
 // --- what came of it ---
