@@ -34,6 +34,15 @@ class InletTest : public testing::CacheTest {
   static std::string Key(int i) { return fmt::format("key-{}", i); }
   static std::string Value(int i) { return fmt::format("{:012}", i); }
   const Inlet& inlet() { return Core::Of(*cache_)->engine().inlet(); }
+  const Inlet::Lane& LaneFor(Bytes bytes) {
+    return Core::Of(*cache_)->engine().inlet().LaneFor(bytes);
+  }
+  // A value of another size whose sets come by the same lane.
+  std::string OfTheSameLane() {
+    std::size_t other = 13;
+    while (&LaneFor(other) != &LaneFor(12)) ++other;
+    return std::string(other, 'v');
+  }
   std::size_t Count(Reason reason) {
     std::size_t count = 0;
     for (const testing::Seen& seen : events_) count += seen.reason == reason ? 1 : 0;
@@ -174,29 +183,23 @@ TEST_F(InletTest, SizesMayChange) {
 
 TEST_F(InletTest, ALaneThatChangesItsSizeHasNoPlacesOfTheOld) {
   Open();
-  Inlet& lanes = Core::Of(*cache_)->engine().inlet();
-  std::size_t other = 13;
-  while (&lanes.LaneFor(other) != &lanes.LaneFor(12)) ++other;
   Warm();
-  const std::string value(other, 'v');
+  const std::string value = OfTheSameLane();
   for (int i = 0; i < 1'000; ++i) ASSERT_TRUE(Set(fmt::format("o{}", i), value));
   Warm(1'000);
   for (int i = 0; i < 1'000; ++i) ASSERT_EQ(Get(fmt::format("o{}", i)), value);
   for (int i = 0; i < 200; ++i) ASSERT_EQ(Get(Key(i)), Value(i));
-  EXPECT_EQ(cache_->stats().device.bytes, 1'000 * other + std::size_t{400} * 12);
+  EXPECT_EQ(cache_->stats().device.bytes, 1'000 * value.size() + std::size_t{400} * 12);
 }
 
 TEST_F(InletTest, ALaneInUseIsNotGivenToAnotherSize) {
   Open();
-  Inlet& lanes = Core::Of(*cache_)->engine().inlet();
-  std::size_t other = 13;
-  while (&lanes.LaneFor(other) != &lanes.LaneFor(12)) ++other;
   Warm();
-  const std::string value(other, 'v');
+  const std::string value = OfTheSameLane();
   for (int i = 0; i < 500; ++i) {
     ASSERT_TRUE(Set(Key(200 + i), Value(i)));
     ASSERT_TRUE(Set(fmt::format("o{}", i), value));
-    ASSERT_EQ(lanes.LaneFor(12).bytes, 12U) << i;
+    ASSERT_EQ(LaneFor(12).bytes, 12U) << i;
   }
 }
 

@@ -5,18 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include "base/testing/sanitized.h"
 #include "sim/runner.h"
 
 namespace spillway::sim {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
 
 std::uint64_t SeedsOr(std::uint64_t usual) {
   const char* wanted = std::getenv("SPILLWAY_SIM_SEEDS");

@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/testing/sanitized.h"
 #include "tier/disk/testing/disk_world.h"
 
 namespace spillway {
@@ -24,14 +25,6 @@ using testing::FactsOf;
 using testing::FoundMap;
 using testing::LoadAll;
 using testing::Put;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
 
 // What this thread has worked: on a busy machine the wall clock counts others' work, too.
 double ThreadSeconds() {
