@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <map>
+#include <ranges>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -136,7 +137,7 @@ TEST_F(PlainQueuesTest, WhoIsPutBackStandsWhereItStood) {
     const Facts& facts = entries_.At(id_of(slot));
     ASSERT_TRUE(queues_.Enter(id_of(slot), facts, Seconds(facts.last_use)));
   };
-  for (auto slot = all.rbegin(); slot != all.rend(); ++slot) put_back(*slot);
+  for (const std::uint32_t slot : all | std::views::reverse) put_back(slot);
   EXPECT_EQ(TakeAll(), all);
   // Some of them leave otherwise, so many that their places are thrown away.
   for (std::uint32_t slot = 300; slot < 1'000; ++slot) put_back(slot);
