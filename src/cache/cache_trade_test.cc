@@ -174,8 +174,6 @@ TEST(Trade, CopiesAreNotTradedBackAndForth) {
   EXPECT_LT(CopiedForOneUsed("score"), 1.2 * by_last_use);
 }
 
-// At any level, and though nothing has a copy yet; chains from their ends, and very long
-// ones as well.
 // Every turn of an agent adds to its chain and leaves an end of the turn before behind; the
 // host has room for half of them all. What part of its copies is of use at once, in the end.
 double PartOfUse(const std::string& policy, bool in_pieces) {
@@ -228,6 +226,8 @@ TEST(Trade, CopiesStandWhereAllWhoLeaveBeforeHaveOne) {
   }
 }
 
+// At any level, and though nothing has a copy yet; chains from their ends, and very long
+// ones as well.
 TEST(Trade, TheReserveIsHeldWithoutAnyCopies) {
   for (const auto& [chains, length] : {std::pair{8, 16}, {2, 2048}}) {
     const Bytes chunk = 4 * kGiB / static_cast<Bytes>(chains * length);
