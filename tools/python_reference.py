@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """tools/python_reference.py [--check]: docs/reference/python.md, from the sources' docstrings.
 
 Reads the files and imports nothing, so that it needs neither the library nor torch.
@@ -11,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python/spillway"
 PAGE = ROOT / "docs/reference/python.md"
-# Module, where its things are defined, and which of them; None: all that is public.
+# Module, the file that defines its names, and which names. None: all public ones.
 PARTS = [
     ("spillway", "_cache.py", ["Cache"]),
     ("spillway", "_words.py", ["Mode", "Departure", "EntryInfo", "Reclaimed"]),
@@ -29,6 +30,11 @@ PARTS = [
      ["attach", "Attached", "save", "load", "save_prefix", "load_prefix", "longest_prefix",
       "Loaded"]),
     ("spillway.lmcache", "lmcache.py", ["SpillwayConnector"]),
+    ("spillway.vllm", "vllm/_tier.py", ["SpillwayTier"]),
+    ("spillway.vllm", "vllm/_policy.py", ["SpillwayPolicy"]),
+    ("spillway.vllm", "vllm/_spec.py", ["SpillwayTieringSpec"]),
+    ("spillway.sglang", "sglang.py", ["SpillwayHiCache"]),
+    ("spillway.engine_hints", "engine_hints.py", ["RequestHints"]),
 ]
 
 
@@ -68,7 +74,7 @@ def words(node):
 
 
 def doc(node):
-    """The docstring, its examples as code."""
+    """The docstring, with its examples as code."""
     text = ast.get_docstring(node) or ""
     lines, code = [], False
     for line in text.splitlines():
@@ -81,7 +87,7 @@ def doc(node):
 
 
 def class_lines(module, node):
-    lines = [f"### {module}.{node.name}", "", doc(node), ""]
+    lines = [f"### `{module}.{node.name}`", "", doc(node), ""]
     made = next((member for member in node.body if isinstance(member, ast.FunctionDef)
                  and member.name == "__init__"), None)
     if made is not None:

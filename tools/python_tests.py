@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The Python package: its wheel, and pytest over it, in a venv that is made if it can be.
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package: builds its wheel, and runs pytest on it, in a venv.
 
   tools/python_tests.py [--soak CYCLES]
 
-torch, transformers and LangGraph come from PyPI, each for the tests that need it; what can't be had
-is skipped, by name, and the rest must pass. The wheel is built by pip as a user would, looked at,
-and installed for every Python from 3.10 on that this machine has, where docs/python.md is run.
+torch, transformers and LangGraph come from PyPI, each for the tests that need it. What cannot be
+installed is skipped, by name; the rest must pass. The wheel is built by pip as a user would,
+inspected, and installed for every Python from 3.10 on that this machine has; the quick start of
+docs/python.md is run there.
 """
 
 import argparse
@@ -24,13 +26,13 @@ from tally import Tally
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / "build/python-venv"
 LIBRARY = ROOT / "build/release/python/spillway/_lib/libspillway.so.0"
-# Each group: what it is for, what to install. Never a torch that is not named: it would bring CUDA.
+# Each group: its purpose, and what to install. Only the torch named here: another would bring CUDA.
 GROUPS = [("the tests", ["pytest>=8,<10", "numpy>=2,<3"]),
           ("the wheel", ["scikit-build-core>=0.11,<2"]),  # CMake and Ninja are the machine's.
           ("torch", ["torch==2.13.0"]),
           ("transformers", ["transformers>=5,<6"]),
           ("LangGraph", ["langgraph>=1,<2"])]
-# What a wheel of ours may need from the machine.
+# The libraries of the machine that our wheel may use.
 ALLOWED = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libpthread.so.0",
            "libdl.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 tally = Tally()
@@ -65,7 +67,7 @@ def clean_env(**more):
 
 
 def make_venv():
-    """The venv, with each group that can be had; None: not even the first."""
+    """The venv, with each group that could be installed; None: not even the first."""
     python = VENV / "bin/python"
     if not python.exists():
         made = run(sys.executable, "-m", "venv", VENV)
@@ -128,7 +130,8 @@ def build_wheel(python, folder):
 
 
 def look_at(wheel):
-    """One for every Python, and nothing from the machine but libc and libstdc++."""
+    """The wheel must be for every Python, and use nothing of the machine except libc and libstdc++.
+    """
     check(f"{wheel.name} is for every Python", "-py3-none-linux_" in wheel.name)
     with tempfile.TemporaryDirectory() as folder:
         zipfile.ZipFile(wheel).extractall(folder)
@@ -151,7 +154,7 @@ def pythons():
     found = {}
     names = [f"python3.{minor}" for minor in range(10, 20)]
     paths = [shutil.which(name) for name in [*names, "python3"]]
-    # Those of pyenv that are installed and not switched on.
+    # Pythons that pyenv has installed but not activated.
     paths += sorted(map(str, Path.home().glob(".pyenv/versions/3.*/bin/python3")))
     for path in paths:
         if path is None:
@@ -164,7 +167,7 @@ def pythons():
 
 
 def quick_start():
-    """The code of the quick start, as it stands in docs/python.md."""
+    """The code of the quick start in docs/python.md."""
     text = (ROOT / "docs/python.md").read_text()
     return re.search(r"```python\n(.*?)```", text, re.S).group(1)
 

@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """AsyncCache: the same cache for asyncio.
 
-No thread per call: what is in memory is answered at once, all else is submitted, and an eventfd
-in the loop says when it has ended. When very many calls come in one turn of the loop, those beyond
-a millisecond's worth wait for the next turns, a few at a time, so that others get theirs. A
+Calls use no threads: what is in memory is answered at once; everything else is submitted, and an
+eventfd in the loop announces its end. When very many calls come in one turn of the loop, those
+beyond a millisecond's worth are spread over the next turns, so that other tasks run in between. A
 cancelled call leaves nothing behind: its batch ends, and its lease is released.
 """
 
@@ -21,16 +22,16 @@ from ._cache import Cache
 from ._lease import Lease
 from ._operations import fill_get, fill_put, place_code, put_options, wait_code
 from ._values import hint_code, key_bytes, milliseconds, sink_of, token_count, value_of
-from .errors import Closed, NotResident, Refused, SpillwayError
+from .errors import NOT_TAKEN, Closed, NotResident, SpillwayError
 
 lib = native.lib
-_BATCH = 32  # Completions taken before the loop gets its turn again.
-_TURN = 0.001  # Seconds of calls in one turn of the loop.
-_WAKE = 8  # Calls beyond that which go on in each turn to come.
+_BATCH = 32  # Completions handled before the loop gets its turn again.
+_TURN = 0.001  # Seconds of calls handled in one turn of the loop.
+_WAKE = 8  # Delayed calls resumed in each later turn.
 
 
 class _Flight:
-    """One submitted operation, and all it points to, until it has been polled."""
+    """One submitted operation and everything it points to, until it has been polled."""
 
     __slots__ = ("operation", "keep", "future", "land")
 
@@ -43,7 +44,7 @@ class _Flight:
 
     def end(self) -> None:
         operation, future = self.operation, self.future
-        if future.done():  # Cancelled, or its loop is gone.
+        if future.done():  # Cancelled, or its loop is closed.
             if operation.lease.handle:
                 lib.spillway_lease_release(byref(operation.lease))
             return
@@ -73,10 +74,11 @@ def _land_found(operation: native.Operation) -> bool:
 
 
 class AsyncCache:
-    """``await cache.set(key, value, tokens=n)``, ``await cache.get(key)``; keywords as ``Cache``.
+    """``await cache.set(key, value, tokens=n)``, ``await cache.get(key)``; keywords as for
+    ``Cache``.
 
-    Belongs to one running loop at a time. ``async with`` closes it; ``sync`` is the ``Cache``
-    underneath, for calls that need no waiting.
+    Belongs to one running loop at a time. ``async with`` closes it. ``sync`` is the ``Cache``
+    underneath, for calls that never wait.
     """
 
     def __init__(self, **settings: Any):
@@ -92,16 +94,16 @@ class AsyncCache:
     # --- life ---
 
     async def start(self) -> None:
-        """Senses pressure from here on (``Cache`` does from the start)."""
+        """Begins pressure sampling (``Cache`` does that when it is opened)."""
         self.sync.start()
 
     async def stop(self) -> None:
-        """Ends that; entries stay."""
+        """Ends it; entries stay."""
         await asyncio.get_running_loop().run_in_executor(None, self.sync.stop)
 
     async def close(self) -> None:
-        """Waits for what is under way, then closes."""
-        while self._waiting:  # They came first; each turn some of them go on.
+        """Waits for operations in progress, then closes."""
+        while self._waiting:  # They came first; some of them are resumed each turn.
             await asyncio.sleep(0)
         await asyncio.sleep(0)
         flying = [flight.future for flight in self._flights.values() if not flight.future.done()]
@@ -114,7 +116,7 @@ class AsyncCache:
         try:
             self.sync.close()
         finally:
-            # The library has ended them all; nobody will poll these any more.
+            # The library has ended all of them; they are not polled any more.
             for flight in self._flights.values():
                 if flight.operation.lease.handle:
                     lib.spillway_lease_release(byref(flight.operation.lease))
@@ -138,7 +140,7 @@ class AsyncCache:
         if self._loop is not None and not self._loop.is_closed() and self._flights:
             raise Closed("the cache is in use by another event loop; open one for each")
         self._leave_loop()
-        self._waiting.clear()  # Their loop is gone.
+        self._waiting.clear()  # Their loop is closed.
         self._turn_began = None
         with self.sync._use as cache:
             self._fd = lib.spillway_cache_fd(cache)
@@ -163,7 +165,7 @@ class AsyncCache:
             self._flights.pop(self._completions[at].tag).end()
 
     async def _turn(self) -> None:
-        """Returns when it is this call's turn; at once, unless many came before it in this one."""
+        """Returns when this call may proceed: at once, unless many came before it in this turn."""
         loop = self._join_loop()
         now = time.perf_counter()
         if self._turn_began is None:
@@ -209,7 +211,7 @@ class AsyncCache:
                   ttl: float | timedelta | None = None, hint: str | None = None,
                   eta: float | timedelta | None = None, step: str | None = None,
                   recompute: float | timedelta | None = None, strict: bool = False) -> bool:
-        """As ``Cache.set``. The value must stay as it is until this returns."""
+        """As ``Cache.set``. The value must not change until this returns."""
         await self._turn()
         name, source = key_bytes(key), value_of(value)
         options = put_options(_tokens(tokens, token_count), agent, parent, meta, ttl, hint, eta,
@@ -220,7 +222,7 @@ class AsyncCache:
         def land(done: native.Operation) -> bool:
             try:
                 native.check_operation(done)
-            except Refused:
+            except NOT_TAKEN:
                 if strict:
                     raise
                 return False
@@ -262,7 +264,7 @@ class AsyncCache:
         return await self._submit(operation, (name, waits_for), _land_lease)
 
     async def delete(self, key: str | bytes) -> bool:
-        """Removes it; False: it was not there."""
+        """Removes the key. False: it was not present."""
         await self._turn()
         name = key_bytes(key)
         operation = native.Operation(size=ctypes.sizeof(native.Operation), kind=native.ERASE,
@@ -274,37 +276,37 @@ class AsyncCache:
         return self.sync.touch(key, **what_is_known)
 
     async def contains(self, key: str | bytes) -> bool:
-        """Whether it is there. Counts as no use."""
+        """Whether the key is present. Not counted as a use."""
         return self.sync.contains(key)
 
     async def clear(self) -> None:
-        """Empties all tiers."""
+        """Removes all entries from all tiers."""
         await asyncio.get_running_loop().run_in_executor(None, self.sync.clear)
 
     # --- many keys ---
 
     async def get_many(self, keys: Iterable[str | bytes]) -> list[Lease | None]:
-        """Leases on all of them; None where one is missing."""
+        """A lease for each key; None where one is missing."""
         return list(await asyncio.gather(*(self.lease(key) for key in keys)))
 
     async def match(self, keys: Iterable[str | bytes]) -> int:
-        """The longest leading run of a chain of prefixes."""
+        """How many keys match, from the first on, as a chain of prefixes."""
         return self.sync.match(keys)
 
     async def prefetch(self, keys: Iterable[str | bytes]) -> int:
-        """Begins to bring these up; how many are there or on their way."""
+        """Starts to copy these keys to the device; returns how many are there or in flight."""
         return self.sync.prefetch(keys)
 
-    # --- answers, as Cache gives them ---
+    # --- state, as in Cache ---
 
     @property
     def size(self) -> int:
-        """Live entries."""
+        """Number of live entries."""
         return self.sync.size
 
     @property
     def total_tokens(self) -> int:
-        """Over all live entries."""
+        """Tokens of all live entries."""
         return self.sync.total_tokens
 
     @property
@@ -314,7 +316,7 @@ class AsyncCache:
 
     @property
     def is_blocked(self) -> bool:
-        """Would a set be refused for pressure now?"""
+        """Whether a set would be refused for pressure now."""
         return self.sync.is_blocked
 
     @property
@@ -331,7 +333,7 @@ class AsyncCache:
         return self.sync.stats()
 
     def explain(self, key: str | bytes) -> str:
-        """Where it is, why it left, what would bring it back."""
+        """Explains where a key is, why it was evicted, and what would bring it back."""
         return self.sync.explain(key)
 
 

@@ -1,4 +1,5 @@
-"""Cache: contexts by key, lent idle memory, given back when others need it."""
+# SPDX-License-Identifier: Apache-2.0
+"""Cache: contexts by key in idle memory, which is given back when other programs need it."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from ._lease import Lease
 from ._operations import fill_get, fill_put, place_code, put_options, wait_code
 from ._settings import to_toml
 from ._values import Value, hint_code, key_bytes, key_name, milliseconds, sink_of, token_count, \
-    value_of
+    value_of, whole
 from ._words import MODES, Departure, EntryInfo, Mode, Reclaimed
-from .errors import InvalidArgument, Refused, SpillwayError
+from .errors import NOT_TAKEN, CacheTypeError, InvalidArgument, SpillwayError
 
 lib = native.lib
 
@@ -32,10 +33,10 @@ class Cache(DictLike):
     ...     cache.get("context:planner")
 
     Keywords are settings (docs/reference/settings.md): ``capacity``, ``device="cuda:0"``,
-    ``host_capacity``, ``disk_dir``, ``policy`` ... ``config`` names a TOML file instead; both
-    together do not go. Pressure is sensed from the start, unless ``start=False``.
+    ``host_capacity``, ``disk_dir``, ``policy`` ... Instead of keywords, ``config`` may name a TOML
+    file. Pressure is sampled from the start, unless ``start=False``.
 
-    Safe from any thread. A cache does not survive a fork: its use in the child is ``Closed``.
+    Safe from any thread. A cache does not survive a fork: using it in the child raises ``Closed``.
     """
 
     def __init__(self, *, config: str | os.PathLike[str] | None = None, start: bool = True,
@@ -52,7 +53,7 @@ class Cache(DictLike):
                                                       byref(out)))
         self._handle = Handle(out.value or 0)
         self._use = Use(self._handle)
-        # Closes it when nobody holds it any more, and at the latest at exit.
+        # Closes the cache when the last reference is gone, at the latest at exit.
         self._finalizer = weakref.finalize(self, close_handle, self._handle)
         self._step_graph: Any = None
         self.device = str(settings.get("device", "cpu"))
@@ -68,17 +69,17 @@ class Cache(DictLike):
     # --- life ---
 
     def start(self) -> None:
-        """Senses pressure and works in the background from here on. May be repeated."""
+        """Begins pressure sampling and background work. May be repeated."""
         with self._use as cache:
             native.check(lib.spillway_cache_start(cache))
 
     def stop(self) -> None:
-        """Ends that; entries stay, and writes are not refused for pressure."""
+        """Ends them; entries stay, and writes are not refused for pressure."""
         with self._use as cache:
             native.check(lib.spillway_cache_stop(cache))
 
     def close(self) -> None:
-        """Closes the cache; leases and views of values stay good. May be repeated."""
+        """Closes the cache; leases and views of values stay valid. May be repeated."""
         self._finalizer.detach()
         trouble = self._handle.close()
         if trouble:
@@ -86,7 +87,7 @@ class Cache(DictLike):
 
     @property
     def closed(self) -> bool:
-        """Whether it was."""
+        """Whether the cache has been closed."""
         return not self._handle.pointer
 
     def __enter__(self) -> Cache:
@@ -109,13 +110,14 @@ class Cache(DictLike):
             ttl: float | timedelta | None = None, hint: str | None = None,
             eta: float | timedelta | None = None, step: str | None = None,
             recompute: float | timedelta | None = None, strict: bool = False) -> bool:
-        """Stores a buffer or tensor under a key. Visible to others only when whole.
+        """Stores a buffer or tensor under a key. Other threads see it only when it is complete.
 
-        False: the cache does not take it now (``Blocked`` or ``OverBudget``; with ``strict`` these
-        are raised), and nothing has changed. ``parent`` is the key of the prefix this continues,
-        ``agent`` whose context it is, ``ttl``, ``eta`` and ``recompute`` (what computing it anew
-        would take) are seconds, ``hint`` is "again" or "done", ``step`` what it waits for ("tool",
-        "human", or "RUN/STEP" of the step graph). Strided tensors are stored dense; scattered buffers cost a copy.
+        False: the cache refuses it now (``Blocked``, ``OverBudget`` or ``NoMemory``; with
+        ``strict`` these are raised), and nothing has changed. ``parent`` is the key of the prefix
+        this continues; ``agent`` is the agent it belongs to; ``ttl``, ``eta`` and ``recompute``
+        (the time to compute it again) are seconds; ``hint`` is "again" or "done"; ``step`` is the
+        event after which it is used next ("tool", "human", or "RUN/STEP" of the step graph).
+        Strided tensors are stored densely; scattered buffers cost a copy.
         """
         return self._put(key_bytes(key), value_of(value),
                          put_options(_tokens(tokens, token_count), agent, parent, meta, ttl, hint,
@@ -124,21 +126,22 @@ class Cache(DictLike):
     def _put(self, key: bytes, value: Value, options: dict[str, Any], strict: bool,
              order: native.Order | None = None) -> bool:
         try:
-            if value.count <= 1 and not value.on_device and order is None:  # No stream matters.
+            # There is no stream to wait for.
+            if value.count <= 1 and not value.on_device and order is None:
                 self._put_one(key, value, options)
             else:
                 operation = native.Operation()
                 fill_put(operation, key, value, options, order)
                 self._run(operation)
                 native.check_operation(operation)
-        except Refused:
+        except NOT_TAKEN:
             if strict:
                 raise
             return False
         return True
 
     def _put_one(self, key: bytes, value: Value, options: dict[str, Any]) -> None:
-        """Most values are one piece of host memory: that is the shortest way in."""
+        """The short path for most values: one piece of host memory."""
         given = native.PutOptions(size=ctypes.sizeof(native.PutOptions))
         for name, option in options.items():
             if option:
@@ -162,10 +165,11 @@ class Cache(DictLike):
             step: str | None = None) -> Any:
         """The value as a read-only memoryview of the bytes in place, or None.
 
-        The view keeps its lease: the bytes stay while it lives. ``into`` (a writable buffer or a
-        tensor, on the host or on the GPU) has the value copied there, and the number of its bytes
-        returned. ``wait`` is how long a copy may take to come up from below (10 s); 0 raises
-        ``NotResident`` instead. ``hint``, ``eta`` and ``step`` speak of its next use, as in ``set``.
+        The view keeps its lease, so the bytes stay while it lives. With ``into`` (a writable buffer
+        or a tensor, on the host or on the GPU) the value is copied there, and the number of its
+        bytes is returned. ``wait`` is how long to wait for a copy from a lower tier (10 s); 0
+        raises ``NotResident`` instead. ``hint``, ``eta`` and ``step`` describe the next use, as in
+        ``set``.
         """
         if into is not None:
             return self._get_into(key_bytes(key), sink_of(into), wait, hint, eta=eta, step=step)
@@ -188,7 +192,7 @@ class Cache(DictLike):
               eta: float | timedelta | None = None, step: str | None = None) -> Lease | None:
         """A lease on the newest value, or None: ``with cache.lease(key) as lease: ...``.
 
-        ``where="device"`` lends the address on the GPU.
+        ``where="device"`` asks for its address on the GPU.
         """
         name = key_bytes(key)
         options = None
@@ -206,11 +210,11 @@ class Cache(DictLike):
         return Lease(struct, where == "host") if struct.handle else None
 
     def delete(self, key: str | bytes) -> bool:
-        """Removes it; False: it was not there."""
+        """Removes the key. False: it was not present."""
         return self._flag(lib.spillway_cache_erase, key)
 
     def contains(self, key: str | bytes) -> bool:
-        """Whether it is there. Counts as no use."""
+        """Whether the key is present. Not counted as a use."""
         return self._flag(lib.spillway_cache_contains, key)
 
     def _flag(self, call: Any, key: str | bytes) -> bool:
@@ -223,11 +227,11 @@ class Cache(DictLike):
     def touch(self, key: str | bytes, *, hint: str | None = None,
               eta: float | timedelta | None = None, agent: str | None = None,
               run: str | None = None, step: str | None = None) -> bool:
-        """Counts as a use, and tells what is known: "again" (``eta`` seconds) or "done".
+        """Counts as a use; a hint describes the next one: "again" (in ``eta`` seconds) or "done".
 
-        ``agent``: the key is that agent's from now on. ``run`` and ``step``: that step of the step
-        graph has started; ``step`` alone: what it waits for, as in ``set``. False: the key is not
-        there.
+        ``agent``: the key belongs to that agent from now on. ``run`` and ``step``: that step of the
+        step graph has started. ``step`` alone: the event after which the key is used next, as in
+        ``set``. False: the key is not present.
         """
         names = [key_bytes(key)] + [b"" if name is None else key_bytes(name, what) for name, what
                                     in ((agent, "agent"), (run, "run"), (step, "step"))]
@@ -242,14 +246,14 @@ class Cache(DictLike):
         return bool(out.value)
 
     def clear(self) -> None:
-        """Empties all tiers, disk too."""
+        """Removes all entries from all tiers, including disk."""
         with self._use as cache:
             native.check(lib.spillway_cache_clear(cache))
 
     def settle(self, within: float = 10) -> None:
-        """Waits until nothing set anew or erased can come back from disk after a kill."""
+        """Waits until deletes are durable: replaced or erased values stay gone after a crash."""
         with self._use as cache:
-            native.check(lib.spillway_cache_settle(cache, milliseconds(within, "within")))
+            native.check(lib.spillway_cache_flush_deletes(cache, milliseconds(within, "within")))
 
     # --- many keys ---
 
@@ -259,14 +263,14 @@ class Cache(DictLike):
         return [key_bytes(key) for key in keys]
 
     def get_many(self, keys: Iterable[str | bytes]) -> list[Lease | None]:
-        """Leases on all of them at once; None where one is missing."""
+        """A lease for each key; None where one is missing."""
         return self._leases(lib.spillway_cache_get_many, keys)[0]
 
     def get_chain(self, keys: Iterable[str | bytes], *, hint: str | None = None,
                   eta: float | timedelta | None = None, step: str | None = None) -> list[Lease]:
-        """Leases on the longest leading run of a chain of prefixes.
+        """Leases on the longest chain of prefixes at the beginning of ``keys``.
 
-        ``hint``, ``eta`` and ``step`` speak of the next use of its end, as in ``set``.
+        ``hint``, ``eta`` and ``step`` describe the next use of its last entry, as in ``set``.
         """
         waits_for = b"" if step is None else key_bytes(step, "step")
         said = native.GetOptions(size=ctypes.sizeof(native.GetOptions), hint=hint_code(hint),
@@ -292,11 +296,12 @@ class Cache(DictLike):
         return leases, out.value
 
     def match(self, keys: Iterable[str | bytes]) -> int:
-        """How many, from the first on, are there as a chain of prefixes without a gap."""
+        """How many keys are present, from the first on, as a chain of prefixes without a gap."""
         return self._count(lib.spillway_cache_match, keys)
 
     def prefetch(self, keys: Iterable[str | bytes]) -> int:
-        """Begins to bring these into free memory; how many are there or on their way."""
+        """Starts to copy these keys into free device memory; returns how many are there or coming.
+        """
         return self._count(lib.spillway_cache_prefetch, keys)
 
     def _count(self, call: Any, keys: Iterable[str | bytes]) -> int:
@@ -307,7 +312,7 @@ class Cache(DictLike):
         return out.value
 
     def contains_many(self, keys: Iterable[str | bytes]) -> list[bool]:
-        """Which of them are there."""
+        """For each key, whether it is present."""
         names = self._names(keys)
         present = (c_uint8 * max(len(names), 1))()
         with self._use as cache:
@@ -328,12 +333,12 @@ class Cache(DictLike):
     # --- pressure ---
 
     def apply(self, pressure: float | None = None) -> list[Departure]:
-        """One pass of the policy now, with this pressure or the source's own; what left."""
+        """One pass of the policy now, with this pressure or the source's own; returns evictions."""
         left: list[Departure] = []
 
-        @native.DepartureVisitor
-        def visit(departure: Any, _: Any) -> None:
-            facts = departure.contents
+        @native.EvictionVisitor
+        def visit(eviction: Any, _: Any) -> None:
+            facts = eviction.contents
             left.append(Departure(
                 key_name(native.take_bytes(facts.key)),
                 lib.spillway_action_name(facts.action).decode(),
@@ -345,11 +350,11 @@ class Cache(DictLike):
         return left
 
     def reclaim(self, bytes: int, within: float = 1.0) -> Reclaimed:
-        """Frees memory of the card for somebody in this process. Never destroys a last copy."""
+        """Frees memory of the card for another user in this process. Never destroys a last copy."""
         freed, why = c_uint64(), c_void_p()
+        wanted, time = whole(bytes, "bytes"), milliseconds(within, "within")
         with self._use as cache:
-            native.check(lib.spillway_cache_reclaim(cache, bytes, milliseconds(within, "within"),
-                                                    byref(freed), byref(why)))
+            native.check(lib.spillway_cache_reclaim(cache, wanted, time, byref(freed), byref(why)))
         try:
             words = ctypes.string_at(why.value).decode("utf-8", "replace") if why.value else ""
         finally:
@@ -364,12 +369,12 @@ class Cache(DictLike):
 
     @property
     def size(self) -> int:
-        """Live entries, each counted once wherever its copies are."""
+        """Number of live entries; each counts once, however many copies it has."""
         return self._state().entries
 
     @property
     def total_tokens(self) -> int:
-        """Over all live entries."""
+        """Tokens of all live entries."""
         return self._state().tokens
 
     @property
@@ -379,29 +384,29 @@ class Cache(DictLike):
 
     @property
     def level(self) -> Mode:
-        """What pressure alone says."""
+        """The level of pressure, without WORKFLOW_AWARE."""
         return MODES[self._state().level]
 
     @property
     def pressure(self) -> float | None:
-        """0 to 1; None: unknown."""
+        """From 0 to 1; None: unknown."""
         state = self._state()
         return state.pressure if state.pressure_known else None
 
     @property
     def is_blocked(self) -> bool:
-        """Would a set be refused for pressure now?"""
+        """Whether a set would be refused for pressure now."""
         return bool(self._state().blocked)
 
-    # --- answers ---
+    # --- state ---
 
     def stats(self) -> dict[str, Any]:
-        """All counters, by the names of ``spillway_cache_stats_json``."""
+        """All counters, with the names of ``spillway_cache_stats_json``."""
         with self._use as cache:
             return json.loads(native.take_text(lib.spillway_cache_stats_json, cache) or "{}")
 
     def explain(self, key: str | bytes) -> str:
-        """Where it is, why it left, what would bring it back."""
+        """Explains where a key is, why it was evicted, and what would bring it back."""
         name = key_bytes(key)
         with self._use as cache:
             return native.take_text(lib.spillway_cache_explain, cache, native.view(name)) or ""
@@ -425,7 +430,7 @@ class Cache(DictLike):
         return found
 
     def leaving_order(self) -> list[str | bytes]:
-        """All keys that could leave, by the order in force."""
+        """All keys that may be evicted, evict-first in front, by the order in force."""
         found: list[str | bytes] = []
 
         @native.KeyVisitor
@@ -434,17 +439,17 @@ class Cache(DictLike):
             return 0
 
         with self._use as cache:
-            native.check(lib.spillway_cache_leaving_order(cache, visit, None))
+            native.check(lib.spillway_cache_eviction_order(cache, visit, None))
         return found
 
     # --- step graph ---
 
     @property
     def step_graph(self) -> Any:
-        """The step graph attached; without one, a new one is. Assign to attach another.
+        """The attached step graph; attaches a new one if there is none. Assign to attach another.
 
-        Anything with ``get_eviction_priority_order()`` may be assigned: it names agents, who may
-        leave first in front. It is asked when it is assigned, and by ``refresh_order()``.
+        Any object with ``get_eviction_priority_order()`` may be assigned: it returns names of
+        agents, evict-first in front. It is called when it is assigned, and by ``refresh_order()``.
         """
         from .graph import StepGraph
         if self._step_graph is None:
@@ -474,15 +479,27 @@ class Cache(DictLike):
         native.check(lib.spillway_cache_attach_agents(cache, native.views(names), len(names)))
 
     def refresh_order(self) -> None:
-        """Asks a step graph from elsewhere for its order again."""
+        """Asks an assigned external step graph for its order again."""
         graph = self._step_graph
         if graph is None or not hasattr(graph, "get_eviction_priority_order"):
             return
         from .graph import StepGraph
         if isinstance(graph, StepGraph):
-            return  # It tells by itself.
+            return  # A StepGraph reports changes by itself.
         with self._use as cache:
             self._attach_agents(cache, graph)
 
 
-_tokens = token_count  # The keyword of the same name hides it in methods.
+def cache_of(cache: Any) -> Cache:
+    """The Cache itself. For functions that work on its memory, which a Client cannot offer."""
+    if isinstance(cache, Cache):
+        return cache
+    why = ""
+    if type(cache).__module__.startswith("spillway."):
+        why = {"Client": " (a Client speaks to another process, whose memory can't be had here)",
+               "AsyncCache": " (its Cache is cache.sync)"}.get(type(cache).__name__, "")
+    raise CacheTypeError(f"cache is {'None' if cache is None else 'a ' + type(cache).__name__}: a "
+                         f"spillway.Cache of this process is needed{why}")
+
+
+_tokens = token_count  # The keyword argument of the same name hides it in methods.

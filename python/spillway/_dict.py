@@ -1,4 +1,5 @@
-"""What of a dict is honest for a cache: what was set may have left."""
+# SPDX-License-Identifier: Apache-2.0
+"""The dict methods that make sense for a cache, whose entries may be evicted."""
 
 from __future__ import annotations
 
@@ -31,4 +32,4 @@ class DictLike:
         return self.contains(key)
 
     def __bool__(self) -> bool:
-        return True  # An empty cache is a cache.
+        return True  # An empty cache is still true.

@@ -1,4 +1,5 @@
-"""The native cache behind a Cache: open until the last call is over, closed once."""
+# SPDX-License-Identifier: Apache-2.0
+"""The native cache behind a Cache. It stays open until the last call ends, and is closed once."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from . import _native as native
 from .errors import Closed
 
 lib = native.lib
-CLOSE_WAIT = 60.0  # Seconds for calls of other threads to return.
-_LOOK = 0.05  # Seconds between looks for them.
+CLOSE_WAIT = 60.0  # Seconds to wait for calls of other threads.
+_LOOK = 0.05  # Seconds between checks for them.
 _HERE = os.path.dirname(__file__)
 
 
@@ -23,25 +24,26 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def _on_stack(frame: FrameType | None) -> bool:
-    """Whether a call of this package stands on that stack."""
+    """Whether a call of this package is on that stack."""
     while frame is not None and not _is_ours(frame):
         frame = frame.f_back
     return frame is not None
 
 
 class Handle:
-    """An open native cache. Closed once, by whoever comes first: close(), exit, or nobody left."""
+    """An open native cache. Closed once: by close(), at exit, or when the last reference is gone.
+    """
 
     def __init__(self, pointer: int):
         self.pointer = pointer
         self.pid = os.getpid()
-        self.inside: dict[int, int] = {}  # Calls that are not over, by thread.
+        self.inside: dict[int, int] = {}  # Number of calls in progress, by thread.
         self.closing = False
         self.lock = threading.Condition()
-        self.closers: list[Any] = []  # Who uses it past this package, to be told first.
+        self.closers: list[Any] = []  # Objects to notify before the cache is closed.
 
     def close(self) -> str:
-        # In a forked child the parent's threads are not here, and one may have held the lock.
+        # In a forked child the parent's threads do not exist, and one may have held the lock.
         if os.getpid() != self.pid:
             self.pointer = 0
             return ""
@@ -61,12 +63,14 @@ class Handle:
 
 
     def _anybody_inside(self) -> bool:
-        """An interrupt in the wrong moment ends a call that is still counted: no stack has it."""
+        """Whether a call is really in progress. An interrupt at the wrong moment leaves a call
+        counted that no stack has.
+        """
         if not self.inside:
             return False
         frames = sys._current_frames()
         own: FrameType | None = sys._getframe()
-        while own is not None and _is_ours(own):  # Who closes it.
+        while own is not None and _is_ours(own):  # Without the frames of the call that closes.
             own = own.f_back
         frames[threading.get_ident()] = own  # type: ignore[assignment]
         for thread in list(self.inside):
@@ -80,7 +84,7 @@ def close_handle(handle: Handle) -> None:
 
 
 class Use:
-    """Holds a cache open for one call."""
+    """Keeps a cache open for one call."""
 
     __slots__ = ("handle",)
 

@@ -1,11 +1,12 @@
-"""A model's KV cache as chunks and a tail; how it lies in a Spillway cache.
+# SPDX-License-Identifier: Apache-2.0
+"""A model's KV cache as chunks and a tail, and their layout in a Spillway cache.
 
-Layers that keep every token are cut into chunks of a fixed number of tokens. A chunk's key is a
-hash over the model, all tokens so far and its parent's key, so that prompts with a common beginning
-share the chunks of it. What can't be shared goes into the *tail* of that exact length: the tokens
-after the last whole chunk, and all of the layers that only keep a window.
+Layers that keep all tokens are cut into chunks of a fixed number of tokens. A chunk's key is a hash
+over the model, all tokens so far and its parent's key, so that prompts with a common beginning
+share its chunks. What cannot be shared goes into the *tail* for that exact length: the tokens after
+the last whole chunk, and everything of layers that only keep a window.
 
-In a chunk lies, layer by layer, all of K and then all of V, each as [batch][head][token][dim].
+A chunk contains, layer by layer, all of K and then all of V, each as [batch][head][token][dim].
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ import torch
 from . import _native as native
 from ._cache import Cache
 from ._operations import fill_get, fill_gets, fill_put
-from ._values import Value
-from .errors import CannotRestore, InvalidArgument, NoMemory, Refused
+from ._values import TOKENS_MAX, Value, whole
+from .errors import NOT_TAKEN, CannotRestore
 from .torch import _DTYPES, _on_cache_device, stream_order
 
 VERSION = 1
@@ -34,7 +35,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class LayerShape:
-    """What one layer keeps: a window of tokens (0: all of them), and the shape of a token."""
+    """What one layer keeps: a window of tokens (0: all), and the shape of a token."""
 
     window: int
     batch: int
@@ -53,14 +54,13 @@ class LayerShape:
 
 @dataclass(frozen=True)
 class Layout:
-    """All layers, and how many tokens a chunk has."""
+    """All layers, and the number of tokens in a chunk."""
 
     layers: tuple[LayerShape, ...]
     chunk: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.chunk, int) or self.chunk < 1:
-            raise InvalidArgument(f"chunk is {self.chunk!r}: a number of tokens, 1 or more, is right")
+        whole(self.chunk, "chunk", 1, TOKENS_MAX)
 
     @property
     def full(self) -> list[int]:
@@ -71,7 +71,7 @@ class Layout:
         return [at for at, layer in enumerate(self.layers) if layer.window]
 
     def kept(self, layer: int, tokens: int) -> int:
-        """Tokens that a layer has after so many."""
+        """How many tokens a layer keeps after so many."""
         window = self.layers[layer].window
         return min(tokens, window - 1) if window else tokens
 
@@ -88,7 +88,7 @@ class Layout:
         return Layout(tuple(LayerShape(*row) for row in facts["layers"]), facts["chunk"])
 
 
-# --- names ---
+# --- keys ---
 
 
 def token_bytes(ids: torch.Tensor, start: int, end: int) -> bytes:
@@ -98,7 +98,8 @@ def token_bytes(ids: torch.Tensor, start: int, end: int) -> bytes:
 
 
 class PromptNames:
-    """Keys of one prompt: by content, so equal beginnings have equal keys."""
+    """The keys of one prompt. They are made from its content, so equal beginnings have equal keys.
+    """
 
     def __init__(self, space: str, layout: Layout, ids: torch.Tensor):
         head = json.dumps([space, layout.to_json()], separators=(",", ":")).encode()
@@ -113,7 +114,7 @@ class PromptNames:
         return self._bytes[start * self._row:end * self._row]
 
     def digest(self, chunks: int) -> bytes:
-        """Over the first so many chunks."""
+        """The hash over the first ``chunks`` chunks."""
         size = self.layout.chunk
         while len(self._digests) <= chunks:
             at = len(self._digests) - 1
@@ -122,18 +123,18 @@ class PromptNames:
         return self._digests[chunks]
 
     def chunk_key(self, at: int) -> bytes:
-        """Of chunk ``at``, counted from 0."""
+        """The key of chunk ``at``, counted from 0."""
         return b"kv:" + self.digest(at + 1).hex().encode()
 
     def tail_key(self, tokens: int) -> bytes:
-        """Of the tail after so many tokens."""
+        """The key of the tail after so many tokens."""
         whole = tokens // self.layout.chunk
         rest = hashlib.sha256(self.digest(whole) + b"tail" +
                               self._slice(whole * self.layout.chunk, tokens))
         return b"kv-tail:" + rest.hexdigest().encode()
 
     def tails_between(self, start: int, end: int) -> list[tuple[int, bytes]]:
-        """Tails of all lengths in [start, end], which lie in one chunk, longest first."""
+        """Tails of all lengths in [start, end], which are in one chunk, longest first."""
         whole = start // self.layout.chunk
         hashed = hashlib.sha256(self.digest(whole) + b"tail" +
                                 self._slice(whole * self.layout.chunk, start))
@@ -147,16 +148,16 @@ class PromptNames:
 # --- bytes ---
 
 
-# Elements that torch's operations on the CPU handle by themselves. With more they call other threads,
-# whom it takes milliseconds to wake, tens of them now and then, and who then keep the processors busy.
+# The number of elements that torch handles on the CPU in the calling thread. Larger operations wake
+# other threads, which can take tens of milliseconds, and those keep the processors busy afterwards.
 BY_ONE_THREAD = 16384
 
 
 class Grid:
-    """Where the tokens of some layers lie: a row for each [K|V][batch][head], all of one length.
+    """Where the tokens of some layers are: a row for each [K|V][batch][head], all of one length.
 
-    Tables of fragments are made for all chunks at once: rows of (address, bytes, place), as
-    native.Fragment lies in memory.
+    Tables of fragments are made for all chunks at once: rows of (address, bytes, place), with the
+    memory layout of native.Fragment.
     """
 
     def __init__(self, layers: list[int], tensors: list[tuple[torch.Tensor, torch.Tensor]],
@@ -165,7 +166,7 @@ class Grid:
         base: list[int] = []
         token: list[int] = []
         owner: list[int] = []
-        known: dict[Any, tuple[list[int], list[int]]] = {}  # Most layers are alike.
+        known: dict[Any, tuple[list[int], list[int]]] = {}  # Most layers have the same shape.
         for at in layers:
             for tensor in tensors[at]:
                 kind = (tensor.shape, tensor.stride(), tensor.dtype)
@@ -182,7 +183,7 @@ class Grid:
 
     @staticmethod
     def _rows(tensor: torch.Tensor) -> tuple[list[int], list[int]]:
-        """Where its rows begin, and the bytes of a token in each."""
+        """The address of each row, and the bytes of a token in it."""
         batch, heads, _, dim = tensor.shape
         item = tensor.element_size()
         if tensor.stride(3) != 1 or (tensor.stride(2) != dim and tensor.shape[2] > 1):
@@ -192,7 +193,7 @@ class Grid:
                 [dim * item] * (batch * heads))
 
     def value(self, table: torch.Tensor, at: int, count: int) -> Value:
-        """``count`` rows of the table, from row ``at`` on."""
+        """A value of ``count`` rows of the table, beginning at row ``at``."""
         if not count:
             return Value((native.Fragment * 1)(), 0, 0, None)
         array = ctypes.cast(table.data_ptr() + at * ctypes.sizeof(native.Fragment),
@@ -212,7 +213,7 @@ class Grid:
         return Chunks(self, table)
 
     def spans(self, span: Callable[[int], tuple[int, int]]) -> Value:
-        """Tokens [start, end) of each layer, as ``span`` has them."""
+        """Tokens [start, end) of each layer, as given by ``span``."""
         each = {at: span(at) for at in self.layers}
         starts = torch.tensor([each[at][0] for at in self.owner], dtype=torch.int64)
         lengths = torch.tensor([each[at][1] - each[at][0] for at in self.owner],
@@ -226,7 +227,7 @@ class Grid:
 
 
 class Chunks(Sequence[Value]):
-    """The values of some chunks, each made when it is asked for."""
+    """The values of some chunks, each made on demand."""
 
     def __init__(self, grid: Grid, table: torch.Tensor):
         self.grid, self.table = grid, table
@@ -241,13 +242,13 @@ class Chunks(Sequence[Value]):
         return self.grid.value(self.table, at * self.rows, self.rows)
 
     def addresses(self) -> list[int]:
-        """Where the fragments of each begin."""
+        """The address of each chunk's fragments."""
         start, step = self.table.data_ptr(), self.rows * ctypes.sizeof(native.Fragment)
         return [start + at * step for at in range(len(self))]
 
 
 class Mover:
-    """Carries layers' tensors between a model's memory and the cache, many operations at once."""
+    """Transfers layers' tensors between a model's memory and the cache, many operations at once."""
 
     def __init__(self, cache: Cache, device: torch.device):
         self.cache = cache
@@ -263,19 +264,21 @@ class Mover:
         self._chunks: tuple[list[bytes], Chunks] | None = None
 
     def put(self, key: bytes, value: Value, **options: Any) -> None:
-        """To be stored by ``run``."""
+        """Adds a value for ``run`` to store."""
         self._puts.append((key, value, options))
 
     def get(self, key: bytes, value: Value) -> None:
-        """To be read by ``run``."""
+        """Adds a value for ``run`` to read."""
         self._gets.append((key, value))
 
     def get_chunks(self, keys: list[bytes], chunks: Chunks) -> None:
-        """All of these, before the others."""
+        """Adds chunks for ``run`` to read before all others."""
         self._chunks = (keys, chunks) if keys else None
 
     def run(self) -> list[bool]:
-        """All of it; for each, in order, whether it was stored or found. Raises what is not that."""
+        """Runs all operations. Returns for each, in order, whether it was stored or found; raises
+        any other error.
+        """
         puts, chunks = len(self._puts), len(self._chunks[0]) if self._chunks else 0
         count = puts + chunks + len(self._gets)
         if not count:
@@ -283,7 +286,7 @@ class Mover:
         operations = (native.Operation * count)()
         for at, (key, value, options) in enumerate(self._puts):
             fill_put(operations[at], key, value, options, self.order)
-            # One after another: a chunk is linked to its parent only if that is there already.
+            # In sequence: a chunk is linked to its parent only if the parent is present already.
             self._carry(operations, at, at + 1)
         names = native.Names([])
         if self._chunks:
@@ -299,7 +302,7 @@ class Mover:
             try:
                 native.check_operation(operation)
                 done.append(at < puts or bool(operation.found))
-            except (Refused, NoMemory):
+            except NOT_TAKEN:
                 done.append(False)
         self._puts, self._gets, self._chunks = [], [], None
         return done
@@ -310,7 +313,7 @@ class Mover:
         self.cache._run(part, end - first)
 
     def _read(self, operations: Any, first: int, end: int, names: native.Names) -> None:
-        """On a GPU by a few hands: while one waits for its copy, the next is under way."""
+        """On a GPU with several threads: while one waits for its copy, the next copy runs."""
         hands = HANDS_ON_HOST if self.place == native.HOST else HANDS
         if hands == 1 or end - first < 2:
             return self._carry(operations, first, end)
@@ -319,7 +322,7 @@ class Mover:
         for at in range(first, end, each):
             left.put(at)
 
-        # What they read and write lives as long as they do, though this is interrupted.
+        # The memory they use must outlive them, even if this call is interrupted.
         def lend_a_hand(_: native.Names = names) -> None:
             while True:
                 try:
@@ -328,7 +331,7 @@ class Mover:
                     return
                 self._carry(operations, at, min(at + each, end))
 
-        # Ours is the first: it takes a while until who is called begins.
+        # The first part is done here, since starting the other threads takes a while.
         under_way = [_pool().submit(lend_a_hand) for _ in range(hands - 1)]
         try:
             lend_a_hand()
@@ -339,11 +342,12 @@ class Mover:
 
 
 HANDS, HANDS_ON_HOST = 4, 1
-TOGETHER = 4  # Chunks that a hand reads before it is asked again: all end at about the same time.
+# Chunks a thread takes at a time; small, so that all threads end at about the same time.
+TOGETHER = 4
 _pools: dict[int, ThreadPoolExecutor] = {}
 
 
 def _pool() -> ThreadPoolExecutor:
-    """This process's; a child of a fork makes its own."""
+    """The thread pool of this process. A forked child makes its own."""
     found = _pools.get(os.getpid())
     return found or _pools.setdefault(os.getpid(), ThreadPoolExecutor(HANDS, "spillway-kv"))

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """Leases: the right to read an entry's bytes in place, from Python.
 
-The bytes stay where they are while anything looks at them: a view of a lease keeps it, whoever
-holds the view. Releasing is never refused, also after the cache was closed.
+The bytes stay in place while any object refers to them: a view of a lease keeps the lease.
+Releasing never fails, even after the cache was closed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from ctypes import byref, c_char_p, c_int64, c_void_p
 from typing import Any
 
 from . import _native as native
+from ._values import INT32_MAX, INT64_MAX, whole
 from .errors import InvalidArgument, LeaseReleased, NotResident
 
 _release = native.lib.spillway_lease_release
@@ -19,7 +21,7 @@ _array_types: dict[int, Any] = {}
 
 
 def _array_type(size: int) -> Any:
-    # Making a type costs more than the lease does, and contexts come in few sizes.
+    # Making a ctypes type costs more than the lease, and contexts come in few sizes.
     found = _array_types.get(size)
     if found is None:
         if len(_array_types) >= 1024:
@@ -29,7 +31,7 @@ def _array_type(size: int) -> Any:
 
 
 class _Anchor:
-    """Owns one native lease; what looks at its bytes keeps this."""
+    """Owns one native lease. Everything that refers to its bytes keeps a reference to this."""
 
     __slots__ = ("struct", "__weakref__")
 
@@ -41,7 +43,7 @@ class _Anchor:
             _release(byref(self.struct))
 
     def __del__(self, release: Any = _release, ref: Any = byref) -> None:
-        # Bound early: at the interpreter's end globals may be gone.
+        # Bound early: at interpreter exit, globals may be gone.
         if self.struct.handle:
             release(ref(self.struct))
 
@@ -58,8 +60,9 @@ def _view(anchor: _Anchor) -> memoryview:
 class Lease:
     """An entry's bytes, in place: ``bytes(lease)``, ``memoryview(lease.view)``, ``lease.dlpack()``.
 
-    A context manager; what is not released by hand is when nobody holds it any more. While a
-    lease lives its bytes are neither moved nor overwritten, whatever happens to the key.
+    A context manager. A lease that is not released explicitly is released with its last reference.
+    While a lease lives its bytes are neither moved nor overwritten, even if the key is set or
+    erased.
     """
 
     __slots__ = ("_anchor", "_facts", "_memory", "_on_host", "__weakref__")
@@ -68,11 +71,11 @@ class Lease:
         self._anchor: _Anchor | None = _Anchor(struct)
         self._facts: native.LeaseFacts | None = None
         self._memory: memoryview | None = None
-        self._on_host = on_host  # Known; else the library is asked.
+        self._on_host = on_host  # None: not known yet; the library is asked.
 
     def _held(self) -> _Anchor:
         if self._anchor is None:
-            raise LeaseReleased("the lease was released; its bytes may be somebody else's by now")
+            raise LeaseReleased("the lease was released; its memory may be in use for something else")
         return self._anchor
 
     def _read_facts(self) -> native.LeaseFacts:
@@ -86,7 +89,7 @@ class Lease:
 
     @property
     def view(self) -> memoryview:
-        """The bytes as a read-only memoryview, not copied. On a GPU they can't be viewed."""
+        """The bytes as a read-only memoryview, not copied. Bytes on a GPU cannot be viewed."""
         if self._memory is None:
             anchor = self._held()
             if not self._on_host and self.on_device:
@@ -98,17 +101,17 @@ class Lease:
 
     @property
     def address(self) -> int:
-        """Where the bytes are; an address of the GPU if ``on_device``."""
+        """The address of the bytes; a GPU address if ``on_device``."""
         return self._held().struct.data or 0
 
     @property
     def on_device(self) -> bool:
-        """Whether ``address`` is the GPU's."""
+        """Whether ``address`` is a GPU address."""
         return self._read_facts().place == native.DEVICE
 
     @property
     def tokens(self) -> int:
-        """As it was set."""
+        """The number given to ``set``."""
         return self._read_facts().tokens
 
     @property
@@ -118,12 +121,12 @@ class Lease:
 
     @property
     def agent(self) -> str:
-        """Whose context it is; "" if that was not said."""
+        """The agent it belongs to; "" if none was given."""
         return native.take_bytes(self._read_facts().agent).decode("utf-8", "replace")
 
     @property
     def meta(self) -> bytes:
-        """The small blob that was set with it."""
+        """The blob that was set with it."""
         return native.take_bytes(self._read_facts().meta)
 
     def __len__(self) -> int:
@@ -136,7 +139,7 @@ class Lease:
         return self.view
 
     def release(self) -> bool:
-        """Lets go. False: views of it are still in use, and keep the bytes until they are gone."""
+        """Releases the lease. False: views of it are still in use, and keep the bytes."""
         anchor, self._anchor, self._facts = self._anchor, None, None
         memory, self._memory = self._memory, None
         if anchor is None:
@@ -145,19 +148,20 @@ class Lease:
             try:
                 memory.release()
             except BufferError:
-                return False  # The views have the anchor, and it goes with the last of them.
+                # The views keep the anchor; the lease is released with the last of them.
+                return False
             del memory
-        if sys.getrefcount(anchor) > 2:  # A view that was taken off ours.
+        if sys.getrefcount(anchor) > 2:  # A view was made from our view.
             return False
         anchor.release()
         return True
 
     def dlpack(self, code: int = 1, bits: int = 8, shape: list[int] | None = None,
                strides: list[int] | None = None, *, offset: int = 0, device_id: int = 0) -> Any:
-        """The bytes as something with ``__dlpack__``: ``torch.from_dlpack(lease.dlpack())``.
+        """The bytes as an object with ``__dlpack__``: ``torch.from_dlpack(lease.dlpack())``.
 
-        ``code`` and ``bits`` are DLPack's (0 int, 1 uint, 2 float, 4 bfloat). Takes the lease
-        over: it is released when the tensor is gone.
+        ``code`` and ``bits`` are DLPack's (0 int, 1 uint, 2 float, 4 bfloat). Takes over the lease:
+        it is released when the tensor is gone.
         """
         return _Exported(self, code, bits, shape, strides, offset, device_id)
 
@@ -174,7 +178,7 @@ class Lease:
         return f"<spillway.Lease of {len(self)} bytes>"
 
 
-# --- DLPack, as producers see it ---
+# --- DLPack: exporting ---
 
 _api = ctypes.pythonapi
 _api.PyCapsule_New.restype = ctypes.py_object
@@ -194,7 +198,7 @@ class _Versioned(ctypes.Structure):
 
 @_Destructor
 def _unused(capsule: int) -> None:
-    """A capsule that nobody took over: its tensor is let go."""
+    """Called for a capsule that was never consumed: frees its tensor."""
     for name, layout in ((b"dltensor", _Managed), (b"dltensor_versioned", _Versioned)):
         if _is_valid(capsule, name):
             address = _pointer(capsule, name)
@@ -202,17 +206,27 @@ def _unused(capsule: int) -> None:
 
 
 class _Exported:
-    """What ``from_dlpack`` takes; gives its lease away once."""
+    """The argument of ``from_dlpack``; gives its lease away once."""
 
     def __init__(self, lease: Lease, code: int, bits: int, shape: list[int] | None,
                  strides: list[int] | None, offset: int, device_id: int):
         self._anchor = lease._held()
+        code, bits = whole(code, "code", 0, 255), whole(bits, "bits", 1, 255)
+        offset = whole(offset, "offset", 0, len(lease))
+        device_id = whole(device_id, "device_id", 0, INT32_MAX)
         self._device = (2 if lease.on_device else 1, device_id if lease.on_device else 0)
         if shape is None:
             item = max(bits // 8, 1)
             shape = [(len(lease) - offset) // item]
+        shape = [whole(extent, f"shape[{at}]") for at, extent in enumerate(shape)]
         self._shape = (c_int64 * max(len(shape), 1))(*shape)
-        self._strides = (c_int64 * max(len(strides), 1))(*strides) if strides is not None else None
+        self._strides = None
+        if strides is not None:
+            if len(strides) != len(shape):
+                raise InvalidArgument(f"strides has {len(strides)} numbers, shape {len(shape)}: as "
+                                      "many are needed")
+            self._strides = (c_int64 * max(len(strides), 1))(
+                *(whole(stride, f"strides[{at}]", -INT64_MAX) for at, stride in enumerate(strides)))
         self._struct = native.Shape(
             size=ctypes.sizeof(native.Shape), device_type=self._device[0],
             device_id=self._device[1], code=code, bits=bits, lanes=1, ndim=len(shape),
@@ -236,5 +250,5 @@ class _Exported:
         return _api.PyCapsule_New(managed, _NAMES[versioned], ctypes.cast(_unused, c_void_p))
 
 
-# A capsule keeps the address of its name, so these live for ever.
+# A capsule keeps the address of its name, so the names must never be freed.
 _NAMES = {False: c_char_p(b"dltensor"), True: c_char_p(b"dltensor_versioned")}

@@ -1,6 +1,10 @@
-"""The C ABI by ctypes: structs, prototypes, errors. Nothing here knows what a cache is for.
+# SPDX-License-Identifier: Apache-2.0
+"""The C ABI by ctypes: structs, prototypes, errors. Nothing here knows what a cache is.
 
-A call through ``ctypes.CDLL`` lets go of the interpreter's lock, so other threads run while the
+The library is loaded on the first use of ``lib``: a program that only uses ``spillway.client``
+needs none.
+
+A call through ``ctypes.CDLL`` releases the interpreter's lock, so other threads run while the
 library waits.
 """
 
@@ -8,15 +12,19 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from ctypes import (
     POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t,
     c_uint8, c_uint16, c_uint64, c_void_p,
 )
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import SpillwayError, Unavailable, from_code
+
+if TYPE_CHECKING:
+    lib: ctypes.CDLL
 
 ABI_VERSION = 1
 NONE = -1
@@ -88,7 +96,7 @@ class State(Structure):
                 ("entries", c_uint64), ("tokens", c_int64)]
 
 
-class Departure(Structure):
+class Eviction(Structure):
     _fields_ = [("key", Bytes), ("action", c_int32), ("reason", c_int32), ("bytes", c_uint64),
                 ("tokens", c_int64)]
 
@@ -105,7 +113,7 @@ class Shape(Structure):
                 ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)), ("offset", c_uint64)]
 
 
-DepartureVisitor = ctypes.CFUNCTYPE(None, POINTER(Departure), c_void_p)
+EvictionVisitor = ctypes.CFUNCTYPE(None, POINTER(Eviction), c_void_p)
 EntryVisitor = ctypes.CFUNCTYPE(c_int32, POINTER(Entry), c_void_p)
 KeyVisitor = ctypes.CFUNCTYPE(c_int32, Bytes, c_void_p)
 LogCall = ctypes.CFUNCTYPE(None, c_int32, c_char_p, c_void_p)
@@ -116,7 +124,7 @@ _OUT_P, _OUT_SIZE, _OUT_I32 = POINTER(c_void_p), POINTER(c_size_t), POINTER(c_in
 _OUT_U64, _OUT_I64 = POINTER(c_uint64), POINTER(c_int64)
 _LEASE = POINTER(LeaseStruct)
 
-# name: argument types; all of them return a spillway_code.
+# name: argument types. All of them return a spillway_code.
 _CALLS: dict[str, list[Any]] = {
     "cache_open_toml": [_B, c_char_p, _OUT_P],
     "cache_open_file": [c_char_p, _OUT_P],
@@ -133,7 +141,7 @@ _CALLS: dict[str, list[Any]] = {
     "cache_contains": [_P, _B, _OUT_I32],
     "cache_contains_many": [_P, POINTER(Bytes), c_size_t, POINTER(c_uint8), _OUT_SIZE],
     "cache_clear": [_P],
-    "cache_settle": [_P, c_int64],
+    "cache_flush_deletes": [_P, c_int64],
     "cache_match": [_P, POINTER(Bytes), c_size_t, _OUT_SIZE],
     "cache_get_chain_with": [_P, POINTER(Bytes), c_size_t, POINTER(GetOptions), _LEASE, _OUT_SIZE],
     "cache_get_many": [_P, POINTER(Bytes), c_size_t, _LEASE, _OUT_SIZE],
@@ -142,13 +150,13 @@ _CALLS: dict[str, list[Any]] = {
     "cache_submit_away": [_P, POINTER(Operation), c_size_t, c_int64, c_uint64],
     "cache_run": [_P, POINTER(Operation), c_size_t, c_int64, _OUT_SIZE],
     "cache_poll": [_P, POINTER(Completion), c_size_t, c_int64, _OUT_SIZE],
-    "cache_apply": [_P, POINTER(c_double), _OUT_I32, DepartureVisitor, c_void_p],
+    "cache_apply": [_P, POINTER(c_double), _OUT_I32, EvictionVisitor, c_void_p],
     "cache_reclaim": [_P, c_uint64, c_int64, _OUT_U64, _OUT_P],
     "cache_read_state": [_P, POINTER(State)],
     "cache_stats_json": [_P, _OUT_P],
     "cache_explain": [_P, _B, _OUT_P],
     "cache_for_each": [_P, EntryVisitor, c_void_p],
-    "cache_leaving_order": [_P, KeyVisitor, c_void_p],
+    "cache_eviction_order": [_P, KeyVisitor, c_void_p],
     "cache_attach": [_P, _P],
     "cache_graph": [_P, _OUT_P],
     "cache_attach_agents": [_P, POINTER(Bytes), c_size_t],
@@ -212,14 +220,25 @@ def _load() -> ctypes.CDLL:
     library.spillway_cache_fd.restype = c_int
     library.spillway_free.argtypes = [c_void_p]
     library.spillway_free.restype = None
+    library.spillway_set_log(1, LogCall(), None)  # By default it logs warnings and errors only.
     return library
 
 
-lib = _load()
+_loading = threading.Lock()
+
+
+def __getattr__(name: str) -> Any:
+    """Loads ``lib`` on its first use; from then on it is a global of this module."""
+    if name != "lib":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with _loading:
+        if "lib" not in globals():
+            globals()["lib"] = _load()
+    return globals()["lib"]
 
 
 def message() -> str:
-    """Why the last call of this thread that failed did."""
+    """The message of the last call of this thread that failed."""
     return lib.spillway_error_message().decode("utf-8", "replace")
 
 
@@ -236,14 +255,14 @@ def check_operation(operation: Operation) -> None:
 
 
 def view(data: bytes | None) -> Bytes:
-    """The struct for some bytes; they must outlive it."""
+    """The struct for some bytes, which must outlive it."""
     if not data:
         return Bytes(None, 0)
     return Bytes(ctypes.cast(c_char_p(data), c_void_p), len(data))
 
 
 class Names:
-    """Many names in one piece of memory: where each begins, and how long it is."""
+    """Many names in one block of memory: the address and length of each."""
 
     def __init__(self, names: list[bytes]):
         self.lengths = [len(name) for name in names]
@@ -253,7 +272,7 @@ class Names:
 
 
 def views(names: list[bytes]) -> Any:
-    """An array of the structs for them, which keeps what they point to."""
+    """An array of the structs for them; it keeps the bytes alive."""
     array = (Bytes * max(len(names), 1))()
     array.names = Names(names)
     words = memoryview(array).cast("B").cast("Q")
@@ -264,12 +283,12 @@ def views(names: list[bytes]) -> Any:
 
 
 def take_bytes(struct: Bytes) -> bytes:
-    """A copy of what a struct points to."""
+    """A copy of the bytes a struct points to."""
     return ctypes.string_at(struct.data, struct.bytes) if struct.bytes else b""
 
 
 def take_text(call: Any, *arguments: Any) -> str | None:
-    """Calls a function whose last argument is a ``char**``, and frees what it gave."""
+    """Calls a function whose last argument is a ``char**``; returns the text and frees it."""
     out = c_void_p()
     check(call(*arguments, byref(out)))
     if not out.value:

@@ -1,7 +1,8 @@
-"""Nests of bytes and tensors as one value and a description of it, without pickle.
+# SPDX-License-Identifier: Apache-2.0
+"""Nested structures of bytes and tensors as one value and a description, without pickle.
 
-The description is JSON in an entry's meta blob; leaves lie one after another in the value, each
-on a multiple of 64 bytes, so that tensors can be read in place. Scalars stand in the description.
+The description is JSON in an entry's meta blob. The leaves follow one another in the value, each at
+a multiple of 64 bytes, so that tensors can be read in place. Scalars are in the description.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ _SCALARS = (type(None), bool, int, float, str)
 
 
 class NotANest(Exception):
-    """Something in it can't travel."""
+    """It contains something that cannot be stored."""
 
 
 class Leaf:
-    """A tensor or bytes of a nest: where it will lie, and how it is described."""
+    """A tensor or bytes: its offset in the value, and its description."""
 
     __slots__ = ("value", "facts", "bytes", "offset")
 
@@ -37,7 +38,7 @@ def _key(key: Any) -> str:
 
 
 def describe(nest: Any, leaf_of: Callable[[Any], Leaf | None]) -> tuple[Any, list[Leaf], int]:
-    """The description, the leaves in order, and the bytes they take together."""
+    """Returns the description, the leaves in order, and their total size."""
     leaves: list[Leaf] = []
     at = 0
 
@@ -67,7 +68,7 @@ def describe(nest: Any, leaf_of: Callable[[Any], Leaf | None]) -> tuple[Any, lis
 
 
 def restore(description: Any, leaf_of: Callable[[dict[str, Any]], Any]) -> Any:
-    """The nest; ``leaf_of`` makes a leaf of its description."""
+    """Rebuilds the structure; ``leaf_of`` makes a leaf from its description."""
     if "o" in description:
         return leaf_of(description)
     if "s" in description:
@@ -82,13 +83,13 @@ def restore(description: Any, leaf_of: Callable[[dict[str, Any]], Any]) -> Any:
 
 
 def pack_meta(description: Any) -> bytes:
-    """As it stands in the meta blob, which has a bound: long ones are compressed."""
+    """The bytes of the meta blob. Its size is limited, so long ones are compressed."""
     text = json.dumps(description, separators=(",", ":")).encode()
     return b"nest1" + text if len(text) < 4096 else b"nest2" + zlib.compress(text, 6)
 
 
 def unpack_meta(meta: bytes) -> Any | None:
-    """None: that is no nest."""
+    """None: the blob was not written by this module."""
     if meta.startswith(b"nest1"):
         return json.loads(meta[5:])
     if meta.startswith(b"nest2"):
@@ -97,7 +98,7 @@ def unpack_meta(meta: bytes) -> Any | None:
 
 
 def bytes_leaf(node: Any) -> Leaf | None:
-    """bytes, bytearray and memoryview, which come back as bytes and bytearray."""
+    """bytes, bytearray and memoryview; they are restored as bytes and bytearray."""
     if isinstance(node, bytes):
         return Leaf(node, {"k": "bytes"}, len(node))
     if isinstance(node, bytearray):
@@ -108,6 +109,6 @@ def bytes_leaf(node: Any) -> Leaf | None:
 
 
 def bytes_of(view: memoryview, facts: dict[str, Any]) -> bytes | bytearray:
-    """The way back."""
+    """The inverse of bytes_leaf."""
     part = view[facts["o"]:facts["o"] + facts["n"]]
     return bytearray(part) if facts["k"] == "bytearray" else bytes(part)

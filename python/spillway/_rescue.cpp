@@ -1,19 +1,20 @@
-// OOM rescue: torch's CUDA allocator asks us for memory before it gives up.
+// OOM rescue: torch's CUDA allocator asks the cache for memory before it fails.
 //
-// Three hooks, all inside the allocator:
-//   - A FreeMemoryCallback. torch runs it when it has no cached block that fits,
-//     before it asks the driver. It is not told how much is wanted.
-//   - The allocator's own entry for `allocate`, so that the callback knows: ours
-//     notes the size for this thread and calls torch's. Where that entry can't be
-//     had, the callback keeps a reserve free, and learns from
-//   - an out-of-memory observer, which is told the size after a failure, and
-//     makes that much room for whoever tries again.
-// With ample memory a call costs one thread-local store, and a callback one
-// question to the driver (some 4 us) in front of a cudaMalloc that costs far
-// more; where much is free the answer serves for some milliseconds. torch holds its allocator's lock while the callback runs: nothing here
-// allocates by torch, takes the interpreter's lock or waits for who might.
+// There are three hooks, all inside the allocator:
+//   - A FreeMemoryCallback. torch calls it when it has no cached block that fits, before it asks
+//     the driver. The callback is not told how much is needed.
+//   - The allocator's own virtual function `allocate`, so that the callback knows: ours stores
+//     the size for this thread and calls torch's. If the function cannot be replaced, the
+//     callback keeps a reserve free instead, and learns from
+//   - an out-of-memory observer. It is told the size after a failure, and frees that much for
+//     the next try.
 //
-// Compiled at first use against the torch that is installed; loaded by ctypes.
+// With enough free memory a call costs one thread-local store, and a callback costs one question to
+// the driver (about 4 us) before a cudaMalloc that costs far more; if much is free, the answer is
+// reused for some milliseconds. torch holds its allocator's lock during the callback, so nothing
+// here allocates by torch, takes the interpreter's lock, or waits for a thread that might.
+//
+// Compiled on first use for the installed torch; loaded by ctypes.
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -34,30 +35,31 @@ using Reclaim = std::int32_t (*)(void* cache, std::uint64_t bytes, std::int64_t 
 using spillway_rescue::Allocate;
 
 struct Rescue {
-  std::shared_mutex mutex;  // Held alone while the cache comes or goes.
-  void* cache = nullptr;    // Guarded by mutex, as all down to the counters.
+  std::shared_mutex mutex;  // Held exclusively while the cache is set or removed.
+  void* cache = nullptr;    // Guarded by mutex, like all members down to the counters.
   Reclaim reclaim = nullptr;
   int device = 0;
   std::uint64_t reserve = 0;
   std::int64_t within_ms = 0;
   std::atomic<bool> on{false};
-  std::atomic<std::uint64_t> asked{0};    // Callbacks.
-  std::atomic<std::uint64_t> rescues{0};  // Of them, those that reclaimed.
+  std::atomic<std::uint64_t> asked{0};    // Number of callbacks.
+  std::atomic<std::uint64_t> rescues{0};  // Callbacks that reclaimed.
   std::atomic<std::uint64_t> freed{0};
-  std::atomic<std::uint64_t> failures{0};     // Out of memory all the same.
-  std::atomic<std::uint64_t> last_failed{0};  // How much was wanted then.
+  std::atomic<std::uint64_t> failures{0};     // Failures in spite of it.
+  std::atomic<std::uint64_t> last_failed{0};  // The size needed at the last failure.
 };
 
 Rescue& TheRescue() {
-  static Rescue* const rescue = new Rescue;  // torch may allocate until the very end.
+  // Never destroyed: torch may allocate until the process ends.
+  static Rescue* const rescue = new Rescue;
   return *rescue;
 }
 
 thread_local std::size_t wanted = 0;
 Allocate torch_allocate = nullptr;
 
-// torch takes whole segments from the driver: 2 MiB for small blocks, 20 MiB for
-// middling ones, else multiples of 2 MiB. Some room is left for fragments.
+// torch takes whole segments from the driver: 2 MiB for small blocks, 20 MiB for medium ones,
+// otherwise multiples of 2 MiB. Some memory is added for fragmentation.
 std::uint64_t SegmentFor(std::uint64_t bytes) {
   constexpr std::uint64_t kMiB = 1 << 20;
   if (bytes <= kMiB) return 2 * kMiB;
@@ -66,10 +68,10 @@ std::uint64_t SegmentFor(std::uint64_t bytes) {
 }
 constexpr std::uint64_t kSlack = 64 << 20;
 
-// What the driver said last, as long as that may be relied on: a little while,
-// for a small part of what was free, and not at all where little was.
+// The driver's last answer, while it can be relied on: for a short time, for a small part of what
+// was free, and not at all if little was free.
 struct Ample {
-  std::int64_t until = 0;  // Nanoseconds of the steady clock.
+  std::int64_t until = 0;  // In nanoseconds of the steady clock.
   std::uint64_t left = 0;
 };
 thread_local Ample ample;
@@ -131,7 +133,7 @@ void Observe(std::int64_t device, std::size_t bytes, std::size_t, std::size_t) {
   MakeRoom(rescue, SegmentFor(bytes) + kSlack);
 }
 
-// Once: from then on every allocation notes its size.
+// Called once; from then on every allocation stores its size.
 bool HookAllocate() {
   if (torch_allocate != nullptr) return true;
   return spillway_rescue::HookAllocate(c10::cuda::CUDACachingAllocator::get(), NotingAllocate,
@@ -146,7 +148,7 @@ REGISTER_FREE_MEMORY_CALLBACK("spillway", SpillwayCallback)
 
 extern "C" {
 
-// 2: the callback knows sizes; 1: it keeps `reserve` free; 0: neither.
+// Returns 2 if the callback knows sizes, 1 if it keeps `reserve` free, 0 if neither is possible.
 __attribute__((visibility("default"))) int spillway_rescue_install(
     void* cache, void* reclaim, int device, std::uint64_t reserve, std::int64_t within_ms,
     int note_sizes) {
@@ -164,7 +166,7 @@ __attribute__((visibility("default"))) int spillway_rescue_install(
   return sized ? 2 : 1;
 }
 
-// When it returns nobody is in the cache any more on our account.
+// When it returns, no callback is using the cache any more.
 __attribute__((visibility("default"))) void spillway_rescue_remove() {
   Rescue& rescue = TheRescue();
   rescue.on.store(false, std::memory_order_release);

@@ -1,5 +1,7 @@
-"""OOM rescue, the Python side: builds the hook for the torch that is installed, and says which
-kind is active. Without a compiler it is the named fallback: catch, reclaim, try again."""
+# SPDX-License-Identifier: Apache-2.0
+"""OOM rescue, the Python part: builds the hook for the installed torch, and tells which kind is
+active. Without a compiler it uses the named fallback: catch, reclaim, retry.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ import torch
 from torch.utils import cpp_extension
 
 from . import _native as native
-from ._cache import Cache
+from ._cache import Cache, cache_of
+from ._values import milliseconds, whole
 from .errors import InvalidArgument, Unavailable
 
 SOURCE = Path(__file__).with_name("_rescue.cpp")
@@ -26,7 +29,7 @@ _active: dict[str, Any] = {}
 
 
 class RescueStats(NamedTuple):
-    """What the hook has seen and done."""
+    """Counters of the hook."""
 
     asked: int        # Times torch found no cached block and asked us.
     rescues: int      # Times we reclaimed.
@@ -36,7 +39,7 @@ class RescueStats(NamedTuple):
 
 
 def _cuda_include() -> str:
-    """Where cuda_runtime_api.h is: a toolkit, or the packages torch brings along."""
+    """The folder of cuda_runtime_api.h: in a toolkit, or in the packages of torch."""
     candidates = [Path(home) / "include" for home in
                   (os.environ.get("CUDA_HOME"), cpp_extension.CUDA_HOME, "/usr/local/cuda") if home]
     site = Path(torch.__file__).parent.parent
@@ -50,7 +53,7 @@ def _cuda_include() -> str:
 
 
 def command(output: str, cuda_include: str | None = None) -> list[str]:
-    """What compiles the hook."""
+    """The command that compiles the hook."""
     includes = [f"-I{path}" for path in cpp_extension.include_paths()]
     library = Path(torch.__file__).parent / "lib"
     abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
@@ -71,7 +74,7 @@ def _folder() -> Path:
 
 
 def build() -> ctypes.CDLL:
-    """The hook, compiled once for each torch and each version of its source."""
+    """The hook, compiled once for each version of torch and of its source."""
     text = SOURCE.read_bytes() + SOURCE.with_name("_rescue_hook.h").read_bytes()
     mark = hashlib.sha256(text + torch.__version__.encode()).hexdigest()[:16]
     if mark in _built:
@@ -85,7 +88,7 @@ def build() -> ctypes.CDLL:
             raise Unavailable(f"the hook could not be compiled: {error}") from None
         if done.returncode:
             raise Unavailable("the hook could not be compiled: " + done.stderr[-2000:])
-        os.replace(made, path)  # Whole, or not at all.
+        os.replace(made, path)  # Atomic: complete or not at all.
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
@@ -100,14 +103,16 @@ def build() -> ctypes.CDLL:
 
 
 class Rescue:
-    """An installed rescue; a context manager. ``kind`` says which one is active:
+    """An installed rescue; a context manager. ``kind`` tells which one is active:
 
-    "allocator": torch's allocator is hooked and tells how much it needs;
-    "allocator-reserve": hooked, but sizes are not known, so ``reserve`` is kept free;
-    "retry": the fallback, for calls by ``run`` or under ``retry`` (``why`` says what was lacking).
+    "allocator": torch's allocator is hooked and reports how much it needs; "allocator-reserve":
+    hooked, but sizes are unknown, so ``reserve`` is kept free; "retry": the fallback, for calls by
+    ``run`` or under ``retry`` (``why`` says what was missing).
     """
 
     def __init__(self, cache: Cache, reserve: int, within: float, sizes: bool, hook: bool):
+        cache_of(cache)
+        reserve, within_ms = whole(reserve, "reserve"), milliseconds(within, "within")
         if not cache.device.startswith(("cuda", "hip")):
             raise InvalidArgument(f'the cache is on device "{cache.device}": there is no GPU '
                                   'memory of torch\'s to rescue; open it with device="cuda:0"')
@@ -134,13 +139,13 @@ class Rescue:
             code = self._library.spillway_rescue_install(
                 cache._handle.pointer,
                 ctypes.cast(native.lib.spillway_cache_reclaim, c_void_p), self.device,
-                reserve, int(within * 1000), 1 if sizes else 0)
+                reserve, within_ms, 1 if sizes else 0)
             self.kind = {2: "allocator", 1: "allocator-reserve"}[code]
         _active["rescue"] = self
-        cache._handle.closers.append(self.remove)  # A cache that is closed has nothing to give.
+        cache._handle.closers.append(self.remove)  # A closed cache has no memory to give.
 
     def remove(self) -> None:
-        """Before the cache is closed. May be repeated."""
+        """Removes the rescue. Called before the cache is closed. May be repeated."""
         if _active.get("rescue") is not self:
             return
         del _active["rescue"]
@@ -156,7 +161,7 @@ class Rescue:
         return RescueStats(*counters)
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Calls it; out of memory: reclaims, and calls it again, up to three times."""
+        """Calls the function. Out of memory: reclaims, and calls it again, up to three times."""
         return retry(self.cache, within=self.within)(function)(*args, **kwargs)
 
     def __enter__(self) -> Rescue:
@@ -170,10 +175,15 @@ class Rescue:
 
 
 def retry(cache: Cache, *, within: float = 2.0, times: int = 3) -> Callable[..., Any]:
-    """A decorator, the fallback: out of memory makes the cache give back, then it is called again.
+    """A decorator, the fallback: out of memory reclaims from the cache and calls the function
+    again.
 
-    What the function did before it failed is done again, so it should not mind.
+    The function starts again from its beginning, so it must be safe to repeat.
     """
+    cache_of(cache)
+    times = whole(times, "times")
+    milliseconds(within, "within")  # Refused here rather than in the middle of a rescue.
+
     def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -182,7 +192,8 @@ def retry(cache: Cache, *, within: float = 2.0, times: int = 3) -> Callable[...,
                 try:
                     return function(*args, **kwargs)
                 except torch.cuda.OutOfMemoryError:
-                    # The size is not known here: a quarter of what we hold, then half, then all.
+                    # The size needed is unknown: reclaim a quarter of what the cache holds, then
+                    # half, then all.
                     held = cache.stats().get("device", {}).get("held", 0)
                     if not left or not cache.reclaim(max(held // share, 1 << 30), within).freed:
                         raise

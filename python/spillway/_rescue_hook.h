@@ -1,6 +1,7 @@
-// One entry of a C++ class's table of virtual functions, found and replaced: how
-// torch's allocator tells us the size of what it is asked for. Only for classes
-// by the Itanium ABI on x86-64; elsewhere there is none, and callers do without.
+// SPDX-License-Identifier: Apache-2.0
+// Finds and replaces one entry of a C++ class's table of virtual functions. Through it torch's
+// allocator tells us the size of each request. Only for classes of the Itanium ABI on x86-64;
+// elsewhere there is no such entry, and callers do without.
 #pragma once
 
 #include <sys/mman.h>
@@ -18,8 +19,8 @@ namespace spillway_rescue {
 
 using Allocate = c10::DataPtr (*)(c10::Allocator* self, std::size_t bytes);
 
-// Where `allocate` stands in the allocator's table of virtual functions; null
-// where the C++ ABI does not say so in a way we know.
+// The entry of `allocate` in the allocator's table of virtual functions. Null if its place is
+// unknown with this C++ ABI.
 inline void** EntryOfAllocate(c10::Allocator* allocator) {
 #if defined(__x86_64__) && defined(__GNUC__)
   c10::DataPtr (c10::Allocator::*function)(std::size_t) = &c10::Allocator::allocate;
@@ -38,7 +39,7 @@ inline void** EntryOfAllocate(c10::Allocator* allocator) {
 #endif
 }
 
-// How the page at an address is protected now; -1: that can't be found out.
+// The protection of the page at an address. -1: it cannot be found out.
 inline int ProtectionOf(std::uintptr_t address) {
   std::FILE* maps = std::fopen("/proc/self/maps", "r");
   if (maps == nullptr) return -1;
@@ -57,7 +58,7 @@ inline int ProtectionOf(std::uintptr_t address) {
   return found;
 }
 
-// `allocate` of that object's class is `ours` from now on; *was is what it had been.
+// Replaces `allocate` of that object's class by `ours`; *was is the function before.
 inline bool HookAllocate(c10::Allocator* allocator, Allocate ours, Allocate* was) {
   void** entry = EntryOfAllocate(allocator);
   if (entry == nullptr) return false;

@@ -1,4 +1,5 @@
-"""Settings by keyword, as the one parser of them reads: the text of a TOML file."""
+# SPDX-License-Identifier: Apache-2.0
+"""Settings by keyword, converted to the text of a TOML file, which the library parses."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
+from ._values import INT64_MAX, whole
 from .errors import InvalidArgument
 
 
@@ -14,8 +16,10 @@ def _value(name: str, value: Any) -> str:
         return '"none"'
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (int, float)):
+    if isinstance(value, float):
         return repr(value)
+    if hasattr(value, "__index__"):
+        return str(whole(value, name, -INT64_MAX - 1))  # The range of a TOML integer.
     if isinstance(value, timedelta):
         return f'"{round(value.total_seconds() * 1000)}ms"'
     if hasattr(value, "__fspath__"):

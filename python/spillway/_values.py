@@ -1,13 +1,15 @@
-"""Keys and values at the border: what a caller gives, as addresses and lengths.
+# SPDX-License-Identifier: Apache-2.0
+"""Keys and values of a caller, as addresses and lengths.
 
-Bytes are not copied on the way: a value is a list of fragments, each an address of host or
-device memory. Buffers (bytes, bytearray, memoryview, array, NumPy ...) and everything with
-DLPack (torch, CuPy, JAX, NumPy) are values. Memory that is not contiguous goes in piece by piece.
+Bytes are not copied here: a value is a list of fragments, each with an address of host or device
+memory. Values are buffers (bytes, bytearray, memoryview, array, NumPy ...) and everything with
+DLPack (torch, CuPy, JAX, NumPy). Memory that is not contiguous is passed piece by piece.
 """
 
 from __future__ import annotations
 
 import ctypes
+import operator
 from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint32, \
     c_uint64, c_void_p
 from datetime import timedelta
@@ -17,6 +19,29 @@ from . import _native as native
 from .errors import InvalidArgument, KeyTypeError, ValueTypeError
 
 FRAGMENTS_MAX = 1 << 20
+TOKENS_MAX = 1_000_000_000  # The library's limit.
+INT8_MAX, INT32_MAX, INT64_MAX = (1 << 7) - 1, (1 << 31) - 1, (1 << 63) - 1
+
+
+def whole(number: Any, what: str, least: int = 0, most: int = INT64_MAX) -> int:
+    """A whole number in [least, most]; everything with ``__index__`` is one, except bool.
+
+    ctypes silently cuts numbers that are too large for a field. So every number from a caller is
+    checked here before it goes into a struct or a call.
+    """
+    try:
+        if isinstance(number, bool):
+            raise TypeError
+        found = operator.index(number)
+    except TypeError:
+        raise InvalidArgument(f"{what} is {number!r}: it must be a whole number from {least} to "
+                              f"{most}") from None
+    if not least <= found <= most:
+        # Python refuses to print a number of thousands of digits.
+        bits = found.bit_length()
+        shown = str(found) if bits <= 1024 else f"a number of {bits} bits"
+        raise InvalidArgument(f"{what} is {shown}: it must be from {least} to {most}")
+    return found
 
 
 def key_bytes(key: str | bytes, what: str = "key") -> bytes:
@@ -31,7 +56,7 @@ def key_bytes(key: str | bytes, what: str = "key") -> bytes:
 
 
 def key_name(key: bytes) -> str | bytes:
-    """A key for people and programs: text where it is text."""
+    """A key for display and programs: text if it is text."""
     try:
         return key.decode()
     except UnicodeDecodeError:
@@ -40,25 +65,22 @@ def key_name(key: bytes) -> str | bytes:
 
 def token_count(tokens: int | None, alias: int | None) -> int:
     """``tokens=``, or its alias ``token_count=``; not both."""
+    given = "tokens"
     if alias is not None:
         if tokens is not None and tokens != alias:
             raise InvalidArgument(f"tokens={tokens} and token_count={alias}: they are the same "
                                   "argument, so one of them is enough")
-        tokens = alias
-    if tokens is None:
-        return 0
-    if not isinstance(tokens, int) or isinstance(tokens, bool):
-        raise InvalidArgument(f"tokens is {tokens!r}: it must be a whole number")
-    return tokens
+        given, tokens = "tokens" if tokens is not None else "token_count", alias
+    return 0 if tokens is None else whole(tokens, given, 0, TOKENS_MAX)
 
 
 def milliseconds(time: float | timedelta | None, what: str) -> int:
-    """Seconds, or a timedelta, as the ABI takes them; None is 0."""
+    """Converts seconds or a timedelta for the ABI; None is 0."""
     return _seconds_times(1_000, time, what)
 
 
 def microseconds(time: float | timedelta | None, what: str) -> int:
-    """The same, finer."""
+    """The same, in microseconds."""
     return _seconds_times(1_000_000, time, what)
 
 
@@ -81,12 +103,12 @@ def hint_code(hint: str | None) -> int:
 
 
 class Value:
-    """A value's fragments, and what keeps them where they are."""
+    """A value's fragments, and the objects that keep them alive."""
 
     __slots__ = ("array", "count", "bytes", "keep", "order", "on_device")
 
     def __init__(self, array: Any, count: int, size: int, keep: Any, on_device: bool = False):
-        self.array = array          # Of native.Fragment, or the address of such.
+        self.array = array          # An array of native.Fragment, or the address of one.
         self.count = count
         self.bytes = size
         self.keep = keep
@@ -94,7 +116,7 @@ class Value:
         self.order = native.Order(native.AFTER_NONE, None)
 
 
-# --- DLPack, as consumers see it ---
+# --- DLPack: importing ---
 
 
 class _DlTensor(Structure):
@@ -120,8 +142,8 @@ _api.PyCapsule_IsValid.argtypes = [ctypes.py_object, c_char_p]
 
 
 def _capsule(tensor: Any) -> Any:
-    # On a GPU whoever made it lets the default stream wait for it (1; 0 on ROCm), and we wait for
-    # the default stream.
+    # On a GPU the producer makes the default stream wait for it (stream 1; 0 on ROCm), and we wait
+    # for the default stream.
     kind = tensor.__dlpack_device__()[0]
     stream = {"stream": 0 if kind == 10 else 1} if kind in GPU_DEVICES else {}
     try:
@@ -131,7 +153,7 @@ def _capsule(tensor: Any) -> Any:
 
 
 def dl_tensor(capsule: Any) -> _DlTensor:
-    """The tensor inside a capsule that nobody has taken over yet."""
+    """The tensor inside a capsule that has not been consumed yet."""
     if _api.PyCapsule_IsValid(capsule, b"dltensor_versioned"):
         address = _api.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
         return ctypes.cast(address, POINTER(_DlVersioned)).contents.tensor
@@ -164,7 +186,7 @@ def pieces(address: int, item: int, shape: list[int], strides: list[int]) -> lis
 
 
 def fragments(parts: list[tuple[int, int]], place: int, keep: Any) -> Value:
-    """A value of these pieces, all in one place."""
+    """A value of these pieces, all in one address space."""
     array = (native.Fragment * max(len(parts), 1))()
     total = 0
     for at, (address, size) in enumerate(parts):
@@ -201,7 +223,7 @@ _SCATTERED = "its memory is scattered; bytes(value) or a contiguous copy is righ
 
 
 def value_of(value: Any) -> Value:
-    """What can be stored, as fragments. Nothing is copied but scattered buffers."""
+    """Converts what can be stored into fragments. Only scattered buffers are copied."""
     if isinstance(value, str):
         raise ValueTypeError("a str is no bytes: value.encode() is right here")
     if isinstance(value, bytes):
@@ -218,14 +240,14 @@ def value_of(value: Any) -> Value:
             f"a {type(value).__name__} has no bytes to store: buffers (bytes, bytearray, NumPy "
             "arrays ...) and tensors with DLPack (torch, CuPy, JAX) do")
     if not buffer.c_contiguous:
-        copy = buffer.tobytes()  # Handled, by the one copy there is.
+        copy = buffer.tobytes()  # The one copy of a scattered buffer.
         return value_of(copy)
     return fragments([(address_of(buffer), buffer.nbytes)] if buffer.nbytes else [], native.HOST,
                      buffer)
 
 
 def _plain(tensor: Any) -> Any:
-    """torch refuses to export what requires gradients; its bytes are the same without them."""
+    """torch refuses to export tensors that require gradients; the bytes are the same without."""
     return tensor.detach() if getattr(tensor, "requires_grad", False) else tensor
 
 
@@ -243,7 +265,7 @@ _api.PyBuffer_Release.restype = None
 
 
 def address_of(buffer: memoryview, writable: bool = False) -> int:
-    """Where a contiguous buffer's bytes are; good while the memoryview lives."""
+    """The address of a contiguous buffer; valid while the memoryview lives."""
     if buffer.nbytes == 0:
         return 0
     struct = _PyBuffer()

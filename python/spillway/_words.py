@@ -1,4 +1,5 @@
-"""What a cache answers with: modes, departures, entries."""
+# SPDX-License-Identifier: Apache-2.0
+"""The types of a cache's answers: modes, evictions, entries."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import NamedTuple
 
 
 class Mode(Enum):
-    """What the cache makes of memory pressure (README, "The modes")."""
+    """The cache's mode: its level of memory pressure, or WORKFLOW_AWARE (README, "The modes")."""
 
     RELAXED = "relaxed"
     NORMAL = "normal"
@@ -22,7 +23,7 @@ MODES = [Mode.RELAXED, Mode.NORMAL, Mode.PRESSURE, Mode.CRITICAL, Mode.EMERGENCY
 
 
 class Departure(NamedTuple):
-    """One entry that left, or moved down, and why."""
+    """One entry that was evicted or demoted, and why."""
 
     key: str | bytes
     action: str
@@ -32,7 +33,7 @@ class Departure(NamedTuple):
 
 
 class EntryInfo(NamedTuple):
-    """What is known of one live entry."""
+    """Facts about one live entry."""
 
     key: str | bytes
     agent: str
@@ -45,7 +46,7 @@ class EntryInfo(NamedTuple):
 
 
 class Reclaimed(NamedTuple):
-    """What a reclaim freed, and why not more ("": all that was asked for)."""
+    """How much a reclaim freed, and why not more ("": everything requested)."""
 
     freed: int
     why_not_more: str

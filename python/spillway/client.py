@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client: the methods of Cache, for a running spillwayd.
 
-Speaks the Redis protocol over TCP or a Unix socket; needs nothing but the standard library. Values
-are copied over the socket, so ``get`` gives a buffer of your own.
+Uses the Redis protocol over TCP or a Unix socket; needs only the standard library. Values are
+copied over the socket, so ``get`` returns a buffer of your own.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ import socket
 import threading
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Iterable, Iterator
-from urllib.parse import urlsplit
+from typing import Any, Callable, Iterable, Iterator
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from ._dict import DictLike
-from ._values import hint_code, key_bytes, key_name, microseconds, milliseconds, token_count
+from ._values import hint_code, key_bytes, key_name, microseconds, milliseconds, token_count, whole
 from ._words import Mode, Reclaimed
 from .errors import Blocked, Closed, InvalidArgument, SpillwayError, Unavailable, ValueTypeError
 
-_PIECE = 64 << 20  # A value larger than this goes in pieces.
+_PIECE = 64 << 20  # Larger values are sent in pieces.
 _LINE_MAX = 1 << 20
 _DEPTH_MAX = 16
 
@@ -75,6 +76,47 @@ class _Wire:
         self.buffer = self.buffer[2:]
         return blob
 
+    def send_scattered(self, words: list[bytes | None], pieces: list[memoryview]) -> None:
+        """Sends a command whose word None is the value, in pieces; small ones are joined."""
+        total = sum(piece.nbytes for piece in pieces)
+        head = b"*%d\r\n" % len(words)
+        at = words.index(None)
+        for word in words[:at]:
+            head += b"$%d\r\n%s\r\n" % (len(word or b""), word)
+        tail = b"\r\n" + b"".join(b"$%d\r\n%s\r\n" % (len(word or b""), word)
+                                  for word in words[at + 1:])
+        self.sock.sendall(head + b"$%d\r\n" % total)
+        for piece in pieces:
+            self.sock.sendall(piece)
+        self.sock.sendall(tail)
+
+    def bulk_into(self, pieces: list[memoryview]) -> bool:
+        """Reads one bulk string into these pieces. False: there is none, or of another size, or the
+        reply is an error; it has been read all the same.
+        """
+        line = self._line()
+        if line[:1] != b"$" or int(line[1:]) < 0:
+            if line[:1] not in (b"_", b"$", b"-"):
+                raise Unavailable(f"the daemon's reply begins with {line[:40]!r}")
+            return False
+        size = int(line[1:])
+        if size != sum(piece.nbytes for piece in pieces):
+            self._blob(size)
+            return False
+        for piece in pieces:
+            have = min(piece.nbytes, len(self.buffer))
+            piece[:have] = self.buffer[:have]
+            self.buffer = self.buffer[have:]
+            while have < piece.nbytes:
+                got = self.sock.recv_into(piece[have:])
+                if not got:
+                    raise Unavailable("the daemon closed the connection in the middle of a value")
+                have += got
+        while len(self.buffer) < 2:
+            self.buffer += self._some()
+        self.buffer = self.buffer[2:]
+        return True
+
     def reply(self, depth: int = 0) -> Any:
         line = self._line()
         kind, rest = line[:1], line[1:]
@@ -119,88 +161,115 @@ def _refusal(words: str) -> SpillwayError:
 class Client(DictLike):
     """A running spillwayd: ``Client("redis://127.0.0.1:7379")`` or ``Client(socket=PATH)``.
 
-    The methods are those of ``Cache``. Safe from any thread, one command at a time; a connection
-    that broke is made anew by the next call. A child of a fork makes its own.
+    A URL is ``redis://[:PASSWORD@]HOST[:PORT][/DATABASE]`` or ``unix://[:PASSWORD@]/PATH``, its
+    password percent-encoded (``urllib.parse.quote(password, safe="")``); ``password=`` takes it
+    without encoding.
+
+    The methods are those of ``Cache``. Safe from any thread, one command at a time. A broken
+    connection is reopened by the next call. A forked child opens its own.
     """
 
     def __init__(self, url: str | None = None, *, host: str = "127.0.0.1", port: int = 7379,
-                 socket: str | os.PathLike[str] | None = None, password: str | None = None,
-                 timeout: float = 30.0):
+                 socket: str | os.PathLike[str] | None = None,
+                 password: str | bytes | None = None, timeout: float = 30.0):
+        database = 0
         if url is not None:
-            host, port, socket, password = self._read_url(url, password)
-        self._address: Any = os.fspath(socket) if socket is not None else (host, port)
-        self._password, self._timeout = password, timeout
+            host, port, socket, in_url, database = _read_url(url)
+            password = in_url or password
+        self._address: Any = os.fspath(socket) if socket is not None else \
+            (host, whole(port, "port", 1, 65535))
+        self._password = None if password is None else key_bytes(password, "password")
+        self._timeout, self._database = _timeout(timeout), database
         self._lock = threading.Lock()
         self._wire: _Wire | None = None
         self._pid = os.getpid()
         self._closed = False
         self._call("PING")
 
-    @staticmethod
-    def _read_url(url: str, password: str | None) -> tuple[Any, ...]:
-        parts = urlsplit(url)
-        if parts.scheme == "unix":
-            return "", 0, parts.path, parts.password or password
-        if parts.scheme not in ("redis", "spillway"):
-            raise InvalidArgument(f"{url!r}: redis://HOST:PORT or unix:///PATH is right here")
-        return parts.hostname or "127.0.0.1", parts.port or 7379, None, parts.password or password
-
     def _connect(self) -> _Wire:
-        family = socket.AF_UNIX if isinstance(self._address, str) else None
         try:
-            if family is not None:
-                sock = socket.socket(family, socket.SOCK_STREAM)
+            if isinstance(self._address, str):
+                sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 sock.settimeout(self._timeout)
-                sock.connect(self._address)
+                try:
+                    sock.connect(self._address)
+                except OSError:
+                    sock.close()
+                    raise
             else:
                 sock = socket.create_connection(self._address, self._timeout)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             raise Unavailable(f"no spillwayd answers at {self._address}: {error}") from None
         wire = _Wire(sock)
+        try:
+            self._greet(wire)
+        except OSError as error:
+            sock.close()
+            raise self._gone(error) from None
+        except BaseException:
+            sock.close()
+            raise
+        return wire
+
+    def _gone(self, error: OSError) -> Unavailable:
+        late = isinstance(error, TimeoutError)
+        why = "no answer in time" if late else error
+        return Unavailable(f"no spillwayd answers at {self._address}: {why}")
+
+    def _greet(self, wire: _Wire) -> None:
         hello = [b"HELLO", b"3"]
         if self._password is not None:
-            hello += [b"AUTH", b"default", self._password.encode()]
-        wire.send(hello)
-        answer = wire.reply()
-        if isinstance(answer, Exception):
-            sock.close()
-            raise Unavailable(f"{self._address}: {answer}")
-        return wire
+            hello += [b"AUTH", b"default", self._password]
+        for words in [hello] + ([[b"SELECT", b"%d" % self._database]] if self._database else []):
+            try:
+                wire.send(words)
+                answer = wire.reply()
+            except Unavailable as error:  # A process listens there but does not respond.
+                raise Unavailable(f"no spillwayd answers at {self._address}: {error}") from None
+            if isinstance(answer, Exception):
+                raise Unavailable(f"{self._address}: {answer}")
 
     def _call(self, *parts: Any) -> Any:
         return self._calls([parts])[0]
 
     def _calls(self, commands: list[Iterable[Any]]) -> list[Any]:
-        """One after another on one connection, sent together; the first error is raised."""
-        if self._pid != os.getpid():  # The parent's connection is the parent's.
-            self._lock, self._wire, self._pid = threading.Lock(), None, os.getpid()
-        with self._lock:
-            if self._closed:
-                raise Closed("the client is closed")
-            wire = self._wire or self._connect()
-            self._wire = None  # Unless all of it goes well.
-            try:
-                for command in commands:
-                    wire.send([part.encode() if isinstance(part, str) else part
-                               for part in command])
-                replies = [wire.reply() for _ in commands]
-            except OSError as error:
-                wire.sock.close()
-                late = isinstance(error, TimeoutError)
-                raise Unavailable(f"{self._address}: "
-                                  f"{'no answer in time' if late else error}") from None
-            except BaseException:
-                wire.sock.close()
-                raise
-            self._wire = wire
+        """Sends commands together on one connection; the first error is raised."""
+        replies: list[Any] = []
+
+        def ask(wire: _Wire) -> None:
+            for command in commands:
+                wire.send([part.encode() if isinstance(part, str) else part for part in command])
+            replies.extend(wire.reply() for _ in commands)
+
+        self._use_wire(ask)
         for reply in replies:
             if isinstance(reply, Exception):
                 raise reply
         return replies
 
+    def _use_wire(self, ask: Callable[[_Wire], None]) -> None:
+        """Calls `ask` with the connection, which is closed if that fails: a reply may be left in it.
+        """
+        if self._pid != os.getpid():  # The connection belongs to the parent process.
+            self._lock, self._wire, self._pid = threading.Lock(), None, os.getpid()
+        with self._lock:
+            if self._closed:
+                raise Closed("the client is closed")
+            wire = self._wire or self._connect()
+            self._wire = None  # Set again only if everything succeeds.
+            try:
+                ask(wire)
+            except OSError as error:
+                wire.sock.close()
+                raise self._gone(error) from None
+            except BaseException:
+                wire.sock.close()
+                raise
+            self._wire = wire
+
     def close(self) -> None:
-        """Ends the connection; the daemon keeps what it has. May be repeated."""
+        """Closes the connection; the daemon keeps its entries. May be repeated."""
         self._closed = True
         wire, self._wire = self._wire, None
         if wire is not None and self._pid == os.getpid():
@@ -220,7 +289,7 @@ class Client(DictLike):
             ttl: float | timedelta | None = None, hint: str | None = None,
             eta: float | timedelta | None = None, step: str | None = None,
             recompute: float | timedelta | None = None, strict: bool = False) -> bool:
-        """Stores a buffer. False: the daemon does not take it now (``strict``: ``Blocked``)."""
+        """Stores a buffer. False: the daemon refuses it now (``strict``: raises ``Blocked``)."""
         options: list[Any] = ["TOKENS", str(_tokens(tokens, token_count))]
         if agent is not None:
             options += ["AGENT", key_bytes(agent, "agent")]
@@ -252,7 +321,9 @@ class Client(DictLike):
 
     def get(self, key: str | bytes, *, into: Any = None, hint: str | None = None,
             eta: float | timedelta | None = None, step: str | None = None) -> Any:
-        """The value as a memoryview of a copy, or None. ``into``: copied there, its size given."""
+        """The value as a memoryview of a copy, or None. ``into``: copies it there, returns its
+        size.
+        """
         reply = self._call("SPILL.GET", key_bytes(key), *_said(hint, eta, step))
         if reply is None:
             return None
@@ -275,19 +346,20 @@ class Client(DictLike):
                 "bytes": reply["bytes"]}
 
     def delete(self, key: str | bytes) -> bool:
-        """Removes it; False: it was not there."""
+        """Removes the key. False: it was not present."""
         return self._call("DEL", key_bytes(key)) == 1
 
     def contains(self, key: str | bytes) -> bool:
-        """Whether it is there."""
+        """Whether the key is present."""
         return self._call("EXISTS", key_bytes(key)) == 1
 
     def touch(self, key: str | bytes, *, hint: str | None = None,
               eta: float | timedelta | None = None, run: str | None = None,
               step: str | None = None) -> bool:
-        """Counts as a use; with what is known of the future.
+        """Counts as a use; a hint describes the next one.
 
-        ``run`` and ``step``: that step has started; ``step`` alone: what it waits for.
+        ``run`` and ``step``: that step has started. ``step`` alone: the event after which the key
+        is used next.
         """
         if run is not None:
             self.step_graph.start(run, step or "")
@@ -295,39 +367,39 @@ class Client(DictLike):
         return self._call("SPILL.TOUCH", key_bytes(key), *_said(hint, eta, step)) == 1
 
     def clear(self) -> None:
-        """Empties the daemon's database."""
+        """Removes all entries of the daemon's database."""
         self._call("FLUSHDB")
 
     # --- many keys ---
 
     def get_many(self, keys: Iterable[str | bytes]) -> list[memoryview | None]:
-        """Values; None where one is missing."""
+        """A value for each key; None where one is missing."""
         names = [key_bytes(key) for key in keys]
         replies = self._call("MGET", *names) if names else []
         return [None if reply is None else memoryview(reply) for reply in replies]
 
     def contains_many(self, keys: Iterable[str | bytes]) -> list[bool]:
-        """Which of them are there."""
+        """For each key, whether it is present."""
         return [reply == 1 for reply in self._calls([("EXISTS", key_bytes(key)) for key in keys])]
 
     def match(self, keys: Iterable[str | bytes]) -> int:
-        """The longest leading run of a chain of prefixes."""
+        """How many keys match, from the first on, as a chain of prefixes."""
         names = [key_bytes(key) for key in keys]
         return self._call("SPILL.MATCH", *names) if names else 0
 
     def prefetch(self, keys: Iterable[str | bytes]) -> int:
-        """Begins to bring these up; how many are there or on their way."""
+        """Starts to copy these keys to the device; returns how many are there or in flight."""
         names = [key_bytes(key) for key in keys]
         return self._call("SPILL.PREFETCH", *names) if names else 0
 
     def __len__(self) -> int:
         return self._call("DBSIZE")
 
-    # --- answers ---
+    # --- state ---
 
     def reclaim(self, bytes: int, within: float = 0.0) -> Reclaimed:
-        """Gives memory back at once, destroying nothing that has no other copy."""
-        reply = self._call("SPILL.RECLAIM", str(bytes))
+        """Frees memory at once. Never destroys a last copy."""
+        reply = self._call("SPILL.RECLAIM", str(whole(bytes, "bytes")))
         return Reclaimed(reply["freed"], _text(reply["why_not_more"]))
 
     def stats(self) -> dict[str, Any]:
@@ -335,7 +407,7 @@ class Client(DictLike):
         return json.loads(bytes(self._call("SPILL.STATS", "JSON")))
 
     def explain(self, key: str | bytes) -> str:
-        """Where it is, why it left, what would bring it back."""
+        """Explains where a key is, why it was evicted, and what would bring it back."""
         return _text(self._call("SPILL.EXPLAIN", key_bytes(key)))
 
     def _mode(self) -> dict[str, Any]:
@@ -343,12 +415,12 @@ class Client(DictLike):
 
     @property
     def size(self) -> int:
-        """Live entries of the daemon's cache, all databases."""
+        """Number of live entries of the daemon's cache, in all databases."""
         return self.stats()["entries"]
 
     @property
     def total_tokens(self) -> int:
-        """Over all live entries."""
+        """Tokens of all live entries."""
         return self.stats()["tokens"]
 
     @property
@@ -358,17 +430,17 @@ class Client(DictLike):
 
     @property
     def level(self) -> Mode:
-        """What pressure alone says."""
+        """The level of pressure, without WORKFLOW_AWARE."""
         return Mode(self._mode()["level"])
 
     @property
     def pressure(self) -> float | None:
-        """0 to 1; None: unknown."""
+        """From 0 to 1; None: unknown."""
         return self._mode()["pressure"]
 
     @property
     def is_blocked(self) -> bool:
-        """Would a set be refused for pressure now?"""
+        """Whether a set would be refused for pressure now."""
         return bool(self._mode()["blocked"])
 
     @property
@@ -377,8 +449,49 @@ class Client(DictLike):
         return RemoteGraph(self)
 
 
+_RIGHT_URL = "redis://[:PASSWORD@]HOST[:PORT] or unix://[:PASSWORD@]/PATH is right here, with " \
+             "the password percent-encoded"
+
+
+def _read_url(url: str) -> tuple[str, int, str | None, bytes | None, int]:
+    """Host, port, socket, password and database of a URL. No message shows the password."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:  # The original message may contain part of the password.
+        raise InvalidArgument(f"url: {_RIGHT_URL}") from None
+    # Any text before an @ may be part of a password.
+    shown = f"{parts.scheme}://..." if "@" in url else repr(url)
+    if parts.scheme not in ("redis", "spillway", "unix") or parts.query or parts.fragment:
+        raise InvalidArgument(f"url is {shown}: {_RIGHT_URL}")
+    # A password need not be text; the daemon compares bytes.
+    password = None if parts.password is None else unquote_to_bytes(parts.password)
+    if parts.scheme == "unix":
+        if host or not parts.path:
+            raise InvalidArgument(f"url is {shown}: a socket has three slashes before its path, "
+                                  "as in unix:///run/spillway.sock")
+        return "", 7379, unquote(parts.path), password, 0
+    database = parts.path.strip("/")
+    if database and not (database.isascii() and database.isdigit()):
+        raise InvalidArgument(f"url is {shown}: behind the port may stand the number of a "
+                              "database, as in /0")
+    return unquote(host or "127.0.0.1"), 7379 if port is None else whole(port, "port", 1, 65535), \
+        None, password, whole(int(database or 0), "database", 0, 15)
+
+
+def _timeout(seconds: Any) -> float | None:
+    """The timeout for a socket; None: no limit."""
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or \
+            not 0 < seconds <= 1e9:
+        raise InvalidArgument(f"timeout is {seconds!r}: it must be seconds, above 0 and up to "
+                              "1000000000, or None")
+    return float(seconds)
+
+
 class RemoteGraph:
-    """The daemon's step graph: runs are loaded whole, then told what happens."""
+    """The daemon's step graph: runs are loaded whole, then their progress is reported."""
 
     def __init__(self, client: Client):
         self._client = client
@@ -387,48 +500,48 @@ class RemoteGraph:
         return self._client._call("SPILL.GRAPH", *words)
 
     def load(self, document: dict[str, Any] | str) -> str:
-        """A whole run from a document; its name."""
+        """Loads a whole run from a document; returns its name."""
         text = document if isinstance(document, str) else json.dumps(document)
         return _text(self._tell("LOAD", text))
 
     def start(self, run: str, step: str) -> None:
-        """The step runs."""
+        """The step has started."""
         self._tell("START", run, step)
 
     def finish(self, run: str, step: str, taken: list[str] | None = None) -> None:
-        """It is done; of exclusive edges those to ``taken`` are."""
+        """The step is done; of exclusive edges, those to ``taken`` are followed."""
         self._tell("FINISH", run, step, *(["TAKEN", *taken] if taken is not None else []))
 
     def skip(self, run: str, step: str) -> None:
-        """Those after it go on without it."""
+        """The step is skipped; later steps do not wait for it."""
         self._tell("SKIP", run, step)
 
     def loop(self, run: str, source: str, target: str) -> None:
-        """The back edge is taken."""
+        """The back edge is followed: the loop's steps run again."""
         self._tell("LOOP", run, source, target)
 
     def end(self, run: str, how: str = "finished") -> None:
-        """The run is over."""
+        """The run has ended."""
         self._tell("END", run)
 
     def steps(self, run: str) -> dict[str, int | None]:
-        """Completions before each step can start; None: never."""
+        """For each step, the completions before it can start; None: it will never run."""
         return self._tell("STEPS", run)
 
     def eviction_order(self) -> list[str | bytes]:
-        """Keys by how gladly the graph would let them go."""
+        """Keys, evict-first in front, by the graph's knowledge."""
         return [key_name(bytes(key)) for key in self._tell("ORDER")]
 
     @contextmanager
     def step(self, run: str, step: str) -> Iterator[None]:
-        """Started on the way in, finished on the way out."""
+        """Reports the step as started on entry, and as finished on exit."""
         self.start(run, step)
         yield
         self.finish(run, step)
 
 
 def _said(hint: str | None, eta: float | timedelta | None, step: str | None) -> list[Any]:
-    """What is known of the next use, in the daemon's words."""
+    """What is known about the next use, as arguments of the daemon's commands."""
     said: list[Any] = ["HINT", hint] if hint_code(hint) else []
     if eta is not None:
         said += ["ETA", f"{milliseconds(eta, 'eta')}ms"]

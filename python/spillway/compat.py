@@ -1,4 +1,5 @@
-"""VRAMAwareCache: the small cache Spillway grew from, by its own names, on this engine.
+# SPDX-License-Identifier: Apache-2.0
+"""VRAMAwareCache: the small cache that Spillway grew from, with its names, on this engine.
 
 >>> from spillway.compat import VRAMAwareCache, EvictionMode
 >>> cache = VRAMAwareCache(max_token_budget=50_000_000)
@@ -7,9 +8,9 @@
 >>> entry = await cache.get("agent1")
 >>> await cache.stop()
 
-Bytes, tensors and nests of them travel through the tiers and come back equal. Any other object
-stays in this process by reference: it counts its tokens and obeys the modes, but is never
-offloaded, and nothing is pickled.
+Bytes, tensors and nested structures of them are stored in the tiers and come back equal. Any other
+object stays in this process by reference: it counts its tokens and follows the modes, but is never
+offloaded. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ from typing import Any
 
 from . import _nest as nest
 from ._aio import AsyncCache
+from ._values import whole
 from ._words import Mode as EvictionMode
-from .errors import InvalidArgument, KeyTypeError, Refused
+from .errors import NOT_TAKEN, KeyTypeError
 
 __all__ = ["EvictionMode", "VRAMAwareCache"]
 
-_STUB = b"object"  # The meta of an entry that stands for an object of this process.
+_STUB = b"object"  # The meta blob of an entry that stands for an object in this process.
 
 
 def _torch_module() -> Any:
-    """spillway.torch, if torch is there and in use already: then tensors may come."""
+    """spillway.torch, if torch is imported already: only then can there be tensors."""
     if "torch" not in sys.modules:
         return None
     from . import torch as module
@@ -37,21 +39,19 @@ def _torch_module() -> Any:
 
 
 class VRAMAwareCache:
-    """``set`` gives False when nothing may be taken (EMERGENCY, or the budget is spent).
+    """``set`` returns False if the cache refuses (EMERGENCY, or the budget is used up).
 
-    ``step_graph`` may be any object with ``get_eviction_priority_order()``; it is asked again
-    every ``VRAM_CHECK_INTERVAL`` seconds while started, and with every set. Further keywords are
-    settings of ``spillway.Cache``.
+    ``step_graph`` may be any object with ``get_eviction_priority_order()``; while the cache is
+    started it is called every ``VRAM_CHECK_INTERVAL`` seconds, and with every set. Further keywords
+    are settings of ``spillway.Cache``.
     """
 
     VRAM_CHECK_INTERVAL = 2.0
 
     def __init__(self, max_token_budget: int = 50_000_000, step_graph: Any = None,
                  **settings: Any):
-        if not isinstance(max_token_budget, int) or max_token_budget <= 0:
-            raise InvalidArgument(f"max_token_budget is {max_token_budget!r}: it must be a whole "
-                                  "number above 0")
-        self._cache = AsyncCache(token_budget=max_token_budget, start=False, **settings)
+        budget = whole(max_token_budget, "max_token_budget", 1)
+        self._cache = AsyncCache(token_budget=budget, start=False, **settings)
         self._objects: dict[str, Any] = {}
         self._graph = step_graph
         self._task: asyncio.Task[None] | None = None
@@ -61,13 +61,13 @@ class VRAMAwareCache:
     # --- life ---
 
     async def start(self) -> None:
-        """Senses pressure from here on. May be repeated."""
+        """Begins pressure sampling. May be repeated."""
         await self._cache.start()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._tend())
 
     async def stop(self) -> None:
-        """Ends that; what is cached stays."""
+        """Ends it; entries stay."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -75,7 +75,7 @@ class VRAMAwareCache:
         await self._cache.stop()
 
     async def close(self) -> None:
-        """Gives everything back (going out of use does, too)."""
+        """Closes the cache and frees everything (so does its last reference)."""
         await self.stop()
         self._objects.clear()
         await self._cache.close()
@@ -87,7 +87,7 @@ class VRAMAwareCache:
             self._drop_gone()
 
     def _drop_gone(self) -> None:
-        """Objects whose entry the policy has let go are let go as well."""
+        """Drops objects whose entry was evicted."""
         keys = list(self._objects)
         for key, there in zip(keys, self._cache.sync.contains_many(keys)):
             if not there:
@@ -96,14 +96,14 @@ class VRAMAwareCache:
     # --- keys ---
 
     async def set(self, key: str, value: Any, token_count: int) -> bool:
-        """True if stored, False if not taken."""
+        """True if stored, False if refused."""
         if not isinstance(key, str):
             raise KeyTypeError(f"key is {key!r}, a {type(key).__name__}: it must be str")
         if self._graph is not None:
             self._cache.sync.refresh_order()
         try:
             return await self._set(key, value, token_count)
-        except Refused:
+        except NOT_TAKEN:
             return False
 
     async def _set(self, key: str, value: Any, tokens: int) -> bool:
@@ -126,7 +126,7 @@ class VRAMAwareCache:
         return stored
 
     def _travels(self, value: Any) -> Any:
-        """What a nest is made of; None: it stays here, by reference."""
+        """The description of a nested structure. None: the value stays here, by reference."""
         module = _torch_module()
         leaf_of = nest.bytes_leaf if module is None else module.leaf_of
         try:
@@ -154,16 +154,16 @@ class VRAMAwareCache:
             return nest.restore(description, lambda facts: nest.bytes_of(lease.view, facts))
 
     async def delete(self, key: str) -> bool:
-        """Whether it was there."""
+        """Removes the key. False: it was not present."""
         self._objects.pop(key, None)
         return await self._cache.delete(key)
 
     async def clear(self) -> None:
-        """Forgets everything."""
+        """Removes all entries."""
         self._objects.clear()
         await self._cache.clear()
 
-    # --- answers ---
+    # --- state ---
 
     @property
     def size(self) -> int:
@@ -187,5 +187,5 @@ class VRAMAwareCache:
 
     @property
     def step_graph(self) -> Any:
-        """The one it was made with."""
+        """The step graph it was made with."""
         return self._graph

@@ -1,80 +1,81 @@
-"""What can go wrong, by name. Every exception of this package is a SpillwayError."""
+# SPDX-License-Identifier: Apache-2.0
+"""Errors by name. Every exception of this package is a SpillwayError."""
 
 from __future__ import annotations
 
 
 class SpillwayError(Exception):
-    """The base of them all. ``code`` is the C ABI's word for it, or ""."""
+    """The base class of all. ``code`` is the C ABI's name for it, or ""."""
 
     code: str = ""
 
 
 class InvalidArgument(SpillwayError, ValueError):
-    """The request itself is wrong; the message says what would be right."""
+    """The request itself is wrong; the message says what would be accepted."""
 
     code = "InvalidArgument"
 
 
 class KeyTypeError(SpillwayError, TypeError):
-    """A key is str or bytes, and it was something else."""
+    """A key was neither str nor bytes."""
 
     code = "InvalidArgument"
 
 
 class ValueTypeError(SpillwayError, TypeError):
-    """A value has no bytes that could be stored: it is neither a buffer nor a tensor."""
+    """A value has no bytes to store: it is neither a buffer nor a tensor."""
 
     code = "InvalidArgument"
 
 
 class Refused(SpillwayError):
-    """The cache does not take it now. Nothing has changed."""
+    """The cache refuses a set now. Nothing has changed."""
 
 
 class Blocked(Refused):
-    """No tier may take it now: pressure is too high, or there is no room."""
+    """No tier accepts new entries now: pressure is too high, or there is no room."""
 
     code = "Blocked"
 
 
 class OverBudget(Refused):
-    """The token budget is spent and nothing may leave."""
+    """The token budget is used up and no entry may be evicted."""
 
     code = "OverBudget"
 
 
 class TooLarge(SpillwayError):
-    """Larger than any tier could ever hold."""
+    """Larger than the capacity of every tier."""
 
     code = "TooLarge"
 
 
 class NoMemory(SpillwayError, MemoryError):
-    """A device or the system refused memory."""
+    """A device or the system refused to allocate memory."""
 
     code = "NoMemory"
 
 
 class NotResident(SpillwayError):
-    """It exists, but not where it was asked for."""
+    """The entry exists, but not in the tier asked for."""
 
     code = "NotResident"
 
 
 class DeadlineExceeded(SpillwayError, TimeoutError):
-    """The time allowed ran out."""
+    """The time limit was reached."""
 
     code = "Deadline"
 
 
 class Cancelled(SpillwayError):
-    """It was called off."""
+    """The operation was cancelled."""
 
     code = "Cancelled"
 
 
 class Busy(SpillwayError):
-    """A bound was reached; try again later."""
+    """A limit was reached; try again later."""
 
     code = "Busy"
 
@@ -86,19 +87,19 @@ class Closed(SpillwayError):
 
 
 class Unavailable(SpillwayError):
-    """A device, file, daemon or source that is not there."""
+    """A device, file, daemon or source is missing."""
 
     code = "Unavailable"
 
 
 class Corrupt(SpillwayError):
-    """The bytes are not those that were stored. They are never served."""
+    """The bytes differ from those that were stored. They are never returned."""
 
     code = "Corrupt"
 
 
 class LeaseReleased(SpillwayError):
-    """The lease was released already; its bytes may be somebody else's by now."""
+    """The lease was released already; its memory may be in use for something else."""
 
     code = "InvalidArgument"
 
@@ -110,10 +111,19 @@ class NotInstalled(SpillwayError, ImportError):
 
 
 class CannotRestore(SpillwayError, ValueError):
-    """A model's cache that could not be given back exactly as it was. The message says why."""
+    """A model's cache cannot be restored exactly as it was. The message says why."""
 
     code = "InvalidArgument"
 
+
+class CacheTypeError(SpillwayError, TypeError):
+    """A ``Cache`` was expected. The message says what would be accepted."""
+
+    code = "InvalidArgument"
+
+
+# The errors for which a set that is not ``strict`` returns False.
+NOT_TAKEN = (Refused, NoMemory)
 
 BY_CODE = {
     1: InvalidArgument, 2: Blocked, 3: OverBudget, 4: TooLarge, 5: NoMemory, 6: NotResident,
@@ -123,5 +133,5 @@ BY_CODE = {
 
 
 def from_code(code: int, message: str) -> SpillwayError:
-    """The exception for a spillway_code and its words."""
+    """The exception for a spillway_code and its message."""
     return BY_CODE.get(code, SpillwayError)(message)

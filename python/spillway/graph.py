@@ -1,7 +1,10 @@
-"""StepGraph: agents' steps and their order, so that a cache knows who needs what, how soon.
+# SPDX-License-Identifier: Apache-2.0
+"""StepGraph: the steps of agents and their order, so that a cache knows which context is used next,
+and how soon.
 
-Everything told to it is a hint; a wrong one is accepted, counted, and costs no more than that.
-``from_langgraph`` (in spillway.langgraph, offered here too) makes one of a compiled LangGraph.
+All input is a hint: wrong input is accepted and counted as a misprediction; it can cost time, never
+correctness. ``from_langgraph`` (in spillway.langgraph, available here too) makes one from a
+compiled LangGraph.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from ctypes import byref, c_int64, c_void_p
 from typing import Any, Iterator
 
 from . import _native as native
-from ._values import key_bytes, key_name
+from ._values import key_bytes, key_name, whole
 from .errors import InvalidArgument
 
 lib = native.lib
@@ -66,19 +69,19 @@ class StepGraph:
         native.check(call(self._pointer, *(native.view(name) if isinstance(name, bytes) else name
                                            for name in kept)))
 
-    # --- what there is to do ---
+    # --- building the graph ---
 
     def load(self, document: dict[str, Any] | str) -> str:
-        """A whole run from a document (docs/reference/step-graph.md); its name."""
+        """Loads a whole run from a document (docs/reference/step-graph.md); returns its name."""
         text = (document if isinstance(document, str) else json.dumps(document)).encode()
         return native.take_text(lib.spillway_graph_load, self._pointer, native.view(text)) or ""
 
     def begin(self, run: str, *, client: str = "", workflow: str = "") -> None:
-        """An empty run, to be filled by add_step and add_edge."""
+        """Begins an empty run, to be filled by add_step and add_edge."""
         self._tell(lib.spillway_graph_begin, run, client, workflow)
 
     def add_step(self, run: str, step: str, agent: str = "") -> None:
-        """A step; without an agent it is named as its agent is."""
+        """Adds a step. Without ``agent`` its agent has the step's name."""
         self._tell(lib.spillway_graph_add_step, run, step, agent)
 
     def add_edge(self, run: str, source: str, target: str, *, back: bool = False,
@@ -91,14 +94,14 @@ class StepGraph:
         """``key`` belongs to the agent: "fixed", "history", or "volatile"."""
         self._tell(lib.spillway_graph_bind, run, agent, key, _word(_KINDS, kind, "kind"))
 
-    # --- what happens ---
+    # --- progress ---
 
     def start(self, run: str, step: str) -> None:
-        """The step runs. One that was not ready runs all the same; a misprediction is counted."""
+        """The step has started. If it was not ready, it starts anyway as a misprediction."""
         self._tell(lib.spillway_graph_start, run, step)
 
     def finish(self, run: str, step: str, taken: list[str] | None = None) -> None:
-        """It is done. Of exclusive edges those to ``taken`` are; None: all."""
+        """The step is done. Of exclusive edges, those to ``taken`` are followed; None: all."""
         names = [key_bytes(run), key_bytes(step)]
         steps = None if taken is None else [key_bytes(name) for name in taken]
         native.check(lib.spillway_graph_finish(
@@ -106,24 +109,25 @@ class StepGraph:
             None if steps is None else native.views(steps), len(steps or [])))
 
     def skip(self, run: str, step: str) -> None:
-        """Those after it go on without it."""
+        """The step is skipped; later steps do not wait for it."""
         self._tell(lib.spillway_graph_skip, run, step)
 
     def fail(self, run: str, step: str, on_fail: str = "poison") -> None:
-        """It failed: "skip" it, "poison" those that need it, or "retry"."""
+        """The step failed: "skip" it, "poison" the steps that depend on it, or "retry"."""
         self._tell(lib.spillway_graph_fail, run, step, _word(_FAILS, on_fail, "on_fail"))
 
     def loop(self, run: str, source: str, target: str) -> None:
-        """The back edge is taken: the loop's steps are to be done again."""
+        """The back edge is followed: the loop's steps run again."""
         self._tell(lib.spillway_graph_loop, run, source, target)
 
     def end(self, run: str, how: str = "finished") -> None:
-        """The run is over: "finished", "failed" or "cancelled"."""
+        """The run has ended: "finished", "failed" or "cancelled"."""
         self._tell(lib.spillway_graph_end, run, _word(_ENDS, how, "how"))
 
     @contextmanager
     def step(self, run: str, step: str) -> Iterator[None]:
-        """Started on the way in, finished on the way out; failed if an exception leaves it."""
+        """Reports the step as started on entry, and on exit as finished, or failed on an exception.
+        """
         self.start(run, step)
         try:
             yield
@@ -132,7 +136,7 @@ class StepGraph:
             raise
         self.finish(run, step)
 
-    # --- what follows ---
+    # --- queries ---
 
     def steps(self, run: str) -> list[dict[str, Any]]:
         """All steps of a live run: id, agent, state, visits, steps, eta_ms, p, conf."""
@@ -141,7 +145,7 @@ class StepGraph:
                                            native.view(name)) or "[]")
 
     def steps_to_execution(self, run: str, step: str) -> int | None:
-        """Step completions before it can start; None: never."""
+        """The least number of steps to complete before it can start; None: it will never run."""
         names = key_bytes(run), key_bytes(step)
         out = c_int64()
         native.check(lib.spillway_graph_steps_to(self._pointer, native.view(names[0]),
@@ -149,36 +153,37 @@ class StepGraph:
         return None if out.value < 0 else out.value
 
     def get_eviction_priority_order(self, client: str = "") -> list[str]:
-        """Agents of live runs: who has finished first, who runs last."""
+        """Agents of live runs: those that have finished first, those that are running last."""
         name = key_bytes(client)
         return json.loads(native.take_text(lib.spillway_graph_agents, self._pointer,
                                            native.view(name)) or "[]")
 
     def eviction_order(self, most: int = 1024) -> list[str | bytes]:
-        """Keys by how gladly the graph would let them go."""
+        """Keys, evict-first in front, by the graph's knowledge."""
         found: list[str | bytes] = []
+        limit = whole(most, "most")
 
         @native.KeyVisitor
         def visit(key: Any, _: Any) -> int:
             found.append(key_name(native.take_bytes(key)))
             return 0
 
-        native.check(lib.spillway_graph_order(self._pointer, most, visit, None))
+        native.check(lib.spillway_graph_order(self._pointer, limit, visit, None))
         return found
 
     def validate(self, run: str) -> list[dict[str, Any]]:
-        """What is allowed and probably not meant."""
+        """Likely mistakes: things that are allowed but probably not intended."""
         name = key_bytes(run)
         return json.loads(native.take_text(lib.spillway_graph_validate, self._pointer,
                                            native.view(name)) or "[]")
 
     def explain(self, key: str | bytes) -> str | None:
-        """Why a key is wanted; None: it was never heard of."""
+        """Explains when and why a key is needed. None: the key is unknown to the graph."""
         name = key_bytes(key)
         return native.take_text(lib.spillway_graph_explain, self._pointer, native.view(name))
 
 
 def from_langgraph(compiled: Any, **options: Any) -> Any:
-    """A StepGraph of a compiled LangGraph, with a live cursor (spillway.langgraph.Cursor)."""
+    """A StepGraph of a compiled LangGraph that follows its runs (spillway.langgraph.Cursor)."""
     from .langgraph import Cursor
     return Cursor(compiled, **options)

@@ -1,10 +1,11 @@
-"""A compiled LangGraph as a step graph, followed while it runs.
+# SPDX-License-Identifier: Apache-2.0
+"""A compiled LangGraph as a step graph that is updated while it runs.
 
 >>> cursor = spillway.graph.from_langgraph(compiled, cache=cache)
 >>> cursor.invoke({"question": "..."})
 
-Nothing of LangGraph is imported: what is compiled is asked for its drawing and for its stream of
-tasks. Nodes that only show up at run time (Command, Send) are added when they start.
+Imports nothing of LangGraph: it uses the compiled graph's drawing and its stream of tasks. Nodes
+that only appear at run time (Command, Send) are added when they start.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _numbers = itertools.count(1)
 
 
 def _back_edges(edges: list[tuple[str, str]], roots: list[str]) -> set[tuple[str, str]]:
-    """Edges to a node on the way to their source: a walk in depth, with its own stack."""
+    """Edges to a node on the path to their source: a depth-first search with its own stack."""
     after: dict[str, list[str]] = {}
     for source, target in edges:
         after.setdefault(source, []).append(target)
@@ -48,11 +49,11 @@ def _back_edges(edges: list[tuple[str, str]], roots: list[str]) -> set[tuple[str
 
 
 class Cursor:
-    """One graph, and the run that is under way in it.
+    """One graph and its current run.
 
-    ``graph`` is the StepGraph (attached to ``cache``, if one is given); ``key`` says which context
-    a node's agent needs, by default ``context:<node>``. ``stream``, ``invoke``, ``astream`` and
-    ``ainvoke`` are the compiled graph's own, followed; ``follow`` takes events you already have.
+    ``graph`` is the StepGraph (attached to ``cache``, if one is given). ``key`` returns the context
+    that a node's agent needs, by default ``context:<node>``. ``stream``, ``invoke``, ``astream``
+    and ``ainvoke`` call the compiled graph and follow it; ``follow`` takes events you already have.
     """
 
     def __init__(self, compiled: Any, *, cache: Any = None, graph: StepGraph | None = None,
@@ -74,7 +75,7 @@ class Cursor:
         inner = [edge for edge in edges if edge[0] not in _ENDS and edge[1] not in _ENDS]
         self._back = _back_edges([edge[:2] for edge in inner], roots + self._nodes)
         self._edges = inner
-        # A node that chooses may also end the run: that is one more way to go.
+        # A node with a choice may also end the run: that is one more branch.
         self._choosers = {source for source, _, conditional in edges if conditional}
         self._joins = {target for starts, target in
                        getattr(getattr(compiled, "builder", None), "waiting_edges", ())}
@@ -82,7 +83,7 @@ class Cursor:
         self._known: set[str] = set()
 
     def document(self, run: str) -> dict[str, Any]:
-        """The run as StepGraph.load takes it."""
+        """The run as a document for StepGraph.load."""
         return {
             "run": run, "client": self._client, "workflow": self._workflow,
             "steps": [{"id": node, "join": "all" if node in self._joins else "any"}
@@ -94,10 +95,10 @@ class Cursor:
             "bind": [{"agent": node, "key": self._key.format(node=node)} for node in self._nodes],
         }
 
-    # --- live ---
+    # --- running ---
 
     def begin(self, run: str | None = None) -> str:
-        """A new run; the one before is over."""
+        """Begins a new run and ends the one before."""
         self.finish()
         name = run or f"{self._workflow}-{next(_numbers)}"
         self.run = self.graph.load(self.document(name))
@@ -105,14 +106,14 @@ class Cursor:
         return self.run
 
     def finish(self, how: str = "finished") -> None:
-        """The run is over."""
+        """The run has ended."""
         if self.run:
             self._decide(None)
             self.graph.end(self.run, how)
             self.run = ""
 
     def _decide(self, started: str | None) -> None:
-        """Who had a choice has made it: what starts now was taken."""
+        """Steps that had to choose have chosen: the step that starts now was taken."""
         for node in sorted(self._undecided):
             targets = [target for source, target, _ in self._edges if source == node]
             if started is None or started in targets or started not in self._known:
@@ -121,7 +122,7 @@ class Cursor:
                 self._undecided.discard(node)
 
     def event(self, task: dict[str, Any]) -> None:
-        """One event of ``stream_mode="tasks"``: a task that starts, or one that has ended."""
+        """Handles one event of ``stream_mode="tasks"``: a task has started or ended."""
         node = task.get("name", "")
         if not self.run or node in _ENDS:
             return
@@ -140,14 +141,14 @@ class Cursor:
             self.graph.finish(self.run, node)
 
     def follow(self, events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Passes events of tasks on, and tells the graph of each."""
+        """Passes task events through and reports each to the graph."""
         for event in events:
             self.event(event)
             yield event
 
     def stream(self, inputs: Any, config: Any = None, *, run: str | None = None,
                **options: Any) -> Iterator[Any]:
-        """``compiled.stream``, followed: yields (mode, event), tasks among them."""
+        """Calls ``compiled.stream`` and follows it: yields (mode, event), including tasks."""
         self.begin(run)
         how = "failed"
         try:
@@ -174,7 +175,7 @@ class Cursor:
             self._end(how)
 
     def invoke(self, inputs: Any, config: Any = None, *, run: str | None = None) -> Any:
-        """``compiled.invoke``, followed: the last values."""
+        """Calls ``compiled.invoke`` and follows it: returns the last values."""
         last = None
         for mode, event in self.stream(inputs, config, run=run, stream_mode=["values"]):
             last = event if mode == "values" else last
@@ -196,4 +197,4 @@ class Cursor:
         try:
             self.finish(how)
         except SpillwayError:
-            self.run = ""  # It had expired; nothing depends on it.
+            self.run = ""  # The run had expired already; that is harmless.

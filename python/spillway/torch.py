@@ -1,11 +1,12 @@
-"""Tensors, and nests of them, in and out of a cache; and OOM rescue.
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors, and nested structures of them, in and out of a cache; and OOM rescue.
 
 >>> import spillway.torch
 >>> spillway.torch.put(cache, "kv", {"k": k, "v": v}, tokens=4096)
 >>> nest = spillway.torch.get(cache, "kv")
 
-dtype, shape and strides come back as they were. CUDA tensors go in and out on the current stream,
-straight from and to their own memory, if the cache is on that GPU; otherwise by way of the host.
+dtype, shape and strides are restored. CUDA tensors are copied on the current stream, directly from
+and to their own memory if the cache is on that GPU, otherwise by way of the host.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from . import _native as native
 from . import _nest as nest
-from ._cache import Cache
+from ._cache import Cache, cache_of
 from ._operations import put_options
 from ._values import Value, key_bytes, pieces, token_count
 from .errors import InvalidArgument, NotInstalled, NotResident, ValueTypeError
@@ -29,7 +30,7 @@ except ImportError as missing:
 
 __all__ = ["Rescue", "RescueStats", "get", "install_rescue", "put", "retry", "unpack"]
 
-_TRIES = 3  # Reads of an entry that is set anew meanwhile.
+_TRIES = 3  # Reads of an entry that is replaced meanwhile.
 _PAD = (ctypes.c_ubyte * nest.ALIGN)()
 _PAD_ADDRESS = ctypes.addressof(_PAD)
 _DTYPES = {str(dtype).removeprefix("torch."): dtype
@@ -40,7 +41,7 @@ _DTYPES = {str(dtype).removeprefix("torch."): dtype
 
 
 def _dense(tensor: torch.Tensor) -> bool:
-    """Whether its memory has neither holes nor overlaps, in whatever order of dimensions."""
+    """Whether its memory has neither holes nor overlaps, in any order of dimensions."""
     expected = 1
     for stride, extent in sorted(zip(tensor.stride(), tensor.shape)):
         if extent == 1:
@@ -52,7 +53,7 @@ def _dense(tensor: torch.Tensor) -> bool:
 
 
 def leaf_of(node: Any) -> nest.Leaf | None:
-    """A leaf of a nest: a tensor or bytes."""
+    """The leaf for a tensor or bytes."""
     if not isinstance(node, torch.Tensor):
         return nest.bytes_leaf(node)
     if node.layout != torch.strided or node.is_quantized or node.is_conj() or node.is_neg():
@@ -67,7 +68,8 @@ def leaf_of(node: Any) -> nest.Leaf | None:
     facts: dict[str, Any] = {"k": "tensor", "t": str(node.dtype).removeprefix("torch."),
                              "h": list(node.shape)}
     if size and not node.is_contiguous() and _dense(node):
-        facts["r"] = list(node.stride())  # Dense, in another order: kept so.
+        # Dense, but in another order of dimensions, which is kept.
+        facts["r"] = list(node.stride())
     return nest.Leaf(node.detach(), facts, size)
 
 
@@ -89,7 +91,7 @@ def _on_cache_device(cache: Cache, device: torch.device) -> bool:
 
 
 def stream_order(device: torch.device) -> native.Order:
-    """After all that is on torch's current stream of that device."""
+    """After everything submitted to torch's current stream of that device."""
     stream = torch.cuda.current_stream(device)
     return native.Order(native.AFTER_STREAM, stream.cuda_stream or None)
 
@@ -122,7 +124,7 @@ def _gather(cache: Cache, leaves: list[nest.Leaf]) -> Value:
                 if _on_cache_device(cache, source.device):
                     place, order = native.DEVICE, stream_order(source.device)
                 else:
-                    source = source.cpu()  # Handled, by a copy: the cache is not on that GPU.
+                    source = source.cpu()  # Copied to the host: the cache is not on that GPU.
             parts += [(address, size, place) for address, size in _leaf_pieces(source, leaf.facts)]
         elif leaf.bytes:
             buffer = memoryview(source)
@@ -139,11 +141,13 @@ def put(cache: Cache, key: str | bytes, value: Any, tokens: int | None = None, *
         token_count: int | None = None, agent: str | None = None,
         parent: str | bytes | None = None, ttl: float | timedelta | None = None,
         hint: str | None = None, strict: bool = False) -> bool:
-    """Stores a tensor, or a nest (dicts, lists, tuples) of tensors, bytes, numbers and texts.
+    """Stores a tensor, or a nested structure (dicts, lists, tuples) of tensors, bytes, numbers and
+    texts.
 
-    False: the cache does not take it now. A tensor that is dense keeps its strides; one with holes
-    or overlaps comes back contiguous, with the same elements. Gradients are not stored.
+    False: the cache refuses it now. A dense tensor keeps its strides; one with holes or overlaps
+    comes back contiguous, with the same elements. Gradients are not stored.
     """
+    cache_of(cache)
     try:
         description, leaves, _ = nest.describe(value, leaf_of)
     except nest.NotANest as why:
@@ -155,7 +159,7 @@ def put(cache: Cache, key: str | bytes, value: Any, tokens: int | None = None, *
     return cache._put(key_bytes(key), _gather(cache, leaves), options, strict)
 
 
-# --- out ---
+# --- reading ---
 
 
 def _empty(facts: dict[str, Any], device: Any) -> torch.Tensor:
@@ -166,7 +170,7 @@ def _empty(facts: dict[str, Any], device: Any) -> torch.Tensor:
 
 
 def unpack(description: Any, view: memoryview) -> Any:
-    """A nest of CPU tensors from its description and bytes; copied."""
+    """A structure of CPU tensors from its description and bytes; copied."""
     def leaf(facts: dict[str, Any]) -> Any:
         if facts["k"] != "tensor":
             return nest.bytes_of(view, facts)
@@ -181,14 +185,15 @@ def unpack(description: Any, view: memoryview) -> Any:
 
 def get(cache: Cache, key: str | bytes, *, device: Any = "cpu",
         wait: float | timedelta | None = None) -> Any:
-    """The tensor or nest that was put, on ``device``; None: it is not there.
+    """The tensor or structure that was put, on ``device``. None: the key is missing.
 
-    The tensors are yours: bytes are copied once, straight to where they belong.
+    The tensors are yours: the bytes are copied once, directly to their place.
     """
+    cache_of(cache)
     name = key_bytes(key)
     target = torch.device(device)
     for _ in range(_TRIES):
-        lease = cache.get_many([name])[0]  # Wherever it is: only its description is read.
+        lease = cache.get_many([name])[0]  # From any tier: only its description is read.
         if lease is None:
             return None
         with lease:
@@ -205,13 +210,13 @@ def get(cache: Cache, key: str | bytes, *, device: Any = "cpu",
             with again:
                 same = again.generation == generation
             if not same:
-                continue  # Set anew meanwhile: what was read may be half of each.
+                continue  # Replaced meanwhile: parts of both values may have been read.
         return copies(result)
     raise NotResident(f"{key!r} is set anew faster than it can be read")
 
 
 def _scatter(cache: Cache, description: Any, target: torch.device) -> tuple[Any, Value, Any]:
-    """Fresh leaves, and a sink over them and the gaps between them."""
+    """New leaves, and a sink over them and the gaps between them."""
     direct = target.type == "cpu" or _on_cache_device(cache, target)
     place = native.DEVICE if direct and target.type == "cuda" else native.HOST
     parts: list[tuple[int, int, int]] = []
@@ -243,7 +248,7 @@ def _scatter(cache: Cache, description: Any, target: torch.device) -> tuple[Any,
 
 
 class _Frozen:
-    """A bytes leaf while it is being filled."""
+    """A bytes leaf while it is filled."""
 
     def __init__(self, buffer: bytearray):
         self.buffer = buffer
@@ -266,16 +271,16 @@ def _finish(built: Any, device: Any) -> Any:
 
 def install_rescue(cache: Cache, *, reserve: int = 1 << 30, within: float = 5.0,
                    sizes: bool = True, hook: bool = True) -> Any:
-    """torch's allocator asks this cache for memory before it gives up.
+    """torch's allocator asks this cache for memory before it fails.
 
-    The cache must be on a GPU. Returns a ``Rescue`` that says which kind is active (``kind``) and
-    is removed by ``remove()`` or at the end of a ``with``. Compiles a small library on first use.
+    The cache must be on a GPU. Returns a ``Rescue``; its ``kind`` tells which kind is active.
+    Remove it with ``remove()`` or at the end of a ``with``. Compiles a small library on first use.
     """
     from ._rescue import Rescue as Installed
     return Installed(cache, reserve, within, sizes, hook)
 
 
-def __getattr__(name: str) -> Any:  # Only who asks for these pays for them.
+def __getattr__(name: str) -> Any:  # Imported on first use only.
     if name in ("Rescue", "RescueStats", "retry"):
         from . import _rescue
         return getattr(_rescue, name)

@@ -1,12 +1,14 @@
-"""Hugging Face transformers (v5): KV caches saved, found by prefix, and restored bit by bit.
+# SPDX-License-Identifier: Apache-2.0
+"""Hugging Face transformers (v5): saves KV caches, finds them by prefix, and restores them bit by
+bit.
 
 >>> import spillway.transformers as st
 >>> st.attach(model, cache)            # generate() now restores what it knows, and saves
 >>> st.save(kv, "agent:7", cache, model, ids)      # or by hand
 >>> kv, tokens = st.load("agent:7", model, cache)
 
-``DynamicCache`` is known, with full and sliding-window layers. What can't be restored exactly
-(quantized, static, linear or recurrent layers ...) is refused, and the reason said.
+Supports ``DynamicCache`` with full and sliding-window layers. What cannot be restored exactly
+(quantized, static, linear or recurrent layers ...) is refused with a reason.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import sys
+import warnings
 import weakref
 from typing import Any, NamedTuple
 
-from ._cache import Cache
+from ._cache import Cache, cache_of
 from ._values import key_bytes, key_name
 from .errors import CannotRestore, InvalidArgument, NotInstalled
 
@@ -38,7 +42,7 @@ _default: dict[str, Cache] = {}
 
 
 class Loaded(NamedTuple):
-    """A restored cache, and how many tokens it holds."""
+    """A restored cache, and the number of tokens in it."""
 
     cache: Any
     tokens: int
@@ -51,7 +55,7 @@ _spaces: weakref.WeakKeyDictionary[Any, tuple[Any, str]] = weakref.WeakKeyDictio
 
 
 def _space(model: Any) -> str:
-    """Which model's contexts these are: equal only if the weights are meant to be."""
+    """The namespace of the model's contexts: equal only if the weights are meant to be equal."""
     name = getattr(model, "spillway_name", None)
     known = _spaces.get(model)
     if known is None or known[0] != name:
@@ -69,7 +73,7 @@ def _describe_model(model: Any) -> str:
 
 
 def _check_layer(at: int, layer: Any) -> int:
-    """The window of a layer that can be restored: 0 is all tokens."""
+    """The window of a layer that can be restored; 0: all tokens."""
     kind = type(layer)
     if kind is DynamicLayer:
         return 0
@@ -123,7 +127,7 @@ def _layout(cache: Any, chunk: int) -> tuple[kv.Layout, int]:
 
 
 def _tensors(cache: Any) -> list[tuple[Any, Any]]:
-    """Keys and values with tokens one after another; what is not so is made so."""
+    """Keys and values with the tokens contiguous; copied if they are not."""
     made = []
     for layer in cache.layers:
         pair = []
@@ -134,11 +138,20 @@ def _tensors(cache: Any) -> list[tuple[Any, Any]]:
     return made
 
 
+# Keys are hashes over ids as signed 64-bit numbers; other ids do not fit.
+_ID_TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16,
+             torch.uint32)
+
+
 def _ids(ids: Any) -> torch.Tensor:
+    wrong = "ids must be token ids: a tensor or a list of whole numbers under 2^63"
     if isinstance(ids, (list, tuple)):
-        ids = torch.tensor(ids)
-    if not isinstance(ids, torch.Tensor) or ids.is_floating_point():
-        raise InvalidArgument("ids must be token ids: a tensor or a list of whole numbers")
+        try:
+            ids = torch.tensor(ids)
+        except (OverflowError, RuntimeError, TypeError, ValueError) as why:
+            raise InvalidArgument(f"{wrong} ({why})") from None
+    if not isinstance(ids, torch.Tensor) or ids.dtype not in _ID_TYPES:
+        raise InvalidArgument(wrong)
     ids = ids[None] if ids.dim() == 1 else ids
     if ids.dim() != 2:
         raise InvalidArgument(f"ids have shape {tuple(ids.shape)}: [batch, token] is known")
@@ -147,7 +160,7 @@ def _ids(ids: Any) -> torch.Tensor:
 
 def _cache_or_default(cache: Cache | None) -> Cache:
     if cache is not None:
-        return cache
+        return cache_of(cache)
     found = _default.get("cache")
     if found is None or found.closed:
         raise InvalidArgument("which cache? Pass one, or attach(model, cache) first")
@@ -159,10 +172,11 @@ def _cache_or_default(cache: Cache | None) -> Cache:
 
 def save_prefix(past: Any, model: Any, ids: Any, cache: Cache | None = None, *,
                 chunk: int = CHUNK, agent: str | None = None) -> int:
-    """Saves what a DynamicCache holds of ``ids`` so that any prompt that begins alike finds it.
+    """Saves what a DynamicCache holds of ``ids``, so that any prompt with the same beginning finds
+    it.
 
-    Returns the tokens that can be restored now: fewer than were given if the cache did not take
-    all of it. Chunks that are there already are not written again.
+    Returns how many tokens can be restored now: fewer than given if the cache refused a part.
+    Chunks that are present already are not written again.
     """
     store = _cache_or_default(cache)
     layout, length = _layout(past, chunk)
@@ -204,7 +218,7 @@ def _store(store: Cache, past: Any, layout: kv.Layout, names: kv.PromptNames, le
 
 
 def _tail(layout: kv.Layout, tensors: Any, whole: int, length: int, place: int) -> Any:
-    """What is behind the last whole chunk, and all of the windows."""
+    """The tokens after the last whole chunk, and all of the windows."""
     return kv.Grid(list(range(len(layout.layers))), tensors, place).spans(
         lambda layer: (0, layout.kept(layer, length)) if layout.layers[layer].window
         else (whole * layout.chunk, length))
@@ -212,10 +226,10 @@ def _tail(layout: kv.Layout, tensors: Any, whole: int, length: int, place: int) 
 
 def save(past: Any, key: str | bytes, cache: Cache | None = None, model: Any = None,
          ids: Any = None, *, chunk: int = CHUNK, agent: str | None = None) -> bool:
-    """Saves a DynamicCache under a key of yours. False: the cache does not take it now.
+    """Saves a DynamicCache under a key of yours. False: the cache refuses it now.
 
     With ``model`` and ``ids`` (the tokens it holds) its chunks are shared with all prompts that
-    begin alike; without them they are this key's own.
+    have the same beginning; without them they belong to this key only.
     """
     store = _cache_or_default(cache)
     layout, length = _layout(past, chunk)
@@ -223,7 +237,7 @@ def save(past: Any, key: str | bytes, cache: Cache | None = None, model: Any = N
     if ids is not None and model is not None:
         tokens = _ids(ids)[:, :length]
         space = _space(model)
-    else:  # Positions stand for tokens: nobody else's name is like that.
+    else:  # Positions stand for tokens; no other prompt has such names.
         tokens = torch.arange(length).repeat(layout.layers[0].batch, 1)
         space = "key:" + repr(name)
     if tokens.shape != (layout.layers[0].batch, length):
@@ -248,7 +262,7 @@ _templates: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def _empty(model: Any) -> Any:
-    """An empty DynamicCache of the model's. Reading a config takes milliseconds: done once."""
+    """An empty DynamicCache for the model. Made once, since reading a config takes milliseconds."""
     template = _templates.get(model)
     if template is None:
         template = _templates[model] = DynamicCache(config=model.config)
@@ -258,7 +272,7 @@ def _empty(model: Any) -> Any:
 
 
 def _fill(layer: Any, keys: Any, values: Any, length: int) -> None:
-    """As after an update with these: what lazy_initialization would set, without its tensors."""
+    """The state after an update with these: what lazy_initialization sets, without its tensors."""
     if type(layer) is DynamicLayer:
         layer.dtype, layer.device, layer.is_initialized = keys.dtype, keys.device, True
     else:
@@ -268,7 +282,7 @@ def _fill(layer: Any, keys: Any, values: Any, length: int) -> None:
 
 
 def _fresh(model: Any, layout: kv.Layout) -> Any:
-    """An empty one, which must be of the kind that was saved."""
+    """An empty cache; it must be of the kind that was saved."""
     made = _empty(model)
     if len(made.layers) != len(layout.layers):
         raise CannotRestore(f"the model has {len(made.layers)} cached layers, what was saved "
@@ -282,7 +296,7 @@ def _fresh(model: Any, layout: kv.Layout) -> Any:
 
 def _read(store: Cache, model: Any, layout: kv.Layout, chunks: list[bytes], tail: bytes | None,
           length: int) -> Any | None:
-    """The cache after ``length`` tokens, or None if some of it has left meanwhile."""
+    """The cache after ``length`` tokens, or None if some of it has been evicted meanwhile."""
     made = _fresh(model, layout)
     device = model.device
     tensors: list[Any] = []
@@ -304,7 +318,7 @@ def _read(store: Cache, model: Any, layout: kv.Layout, chunks: list[bytes], tail
 
 
 def load(key: str | bytes, model: Any, cache: Cache | None = None) -> Loaded | None:
-    """What was saved under a key, for this model on its device; None: it is not there, or not whole.
+    """The cache saved under a key, for this model on its device. None: missing or incomplete.
 
     Refused (``CannotRestore``) if it was saved from a model of another kind.
     """
@@ -339,7 +353,7 @@ _layouts: weakref.WeakKeyDictionary[Any, dict[Any, kv.Layout]] = weakref.WeakKey
 
 
 def _model_layout(model: Any, batch: int, chunk: int) -> kv.Layout:
-    """What a save of this model will look like; known before it has run."""
+    """The layout of a save of this model; known before the model has run."""
     known = _layouts.setdefault(model, {})
     kind = (batch, chunk, model.dtype)
     if kind not in known:
@@ -359,13 +373,13 @@ def _make_layout(model: Any, batch: int, chunk: int) -> kv.Layout:
 
 def _find(store: Cache, layout: kv.Layout,
           names: kv.PromptNames) -> tuple[int, list[bytes], bytes | None]:
-    """The longest prefix that is there: tokens, keys of its whole chunks, tail."""
+    """The longest prefix that is present: tokens, keys of its whole chunks, tail."""
     total = names.tokens
     whole = total // layout.chunk
     keys = [names.chunk_key(at) for at in range(whole)] if layout.full else []
     run = store.match(keys) if layout.full else whole
     best = 0 if layout.windowed else run * layout.chunk
-    # A tail lies behind the chunks it continues; a model with windows needs one.
+    # A tail continues its chunks; a model with windows needs one.
     for at in range(run, -1, -1):
         start, end = at * layout.chunk, min(total, (at + 1) * layout.chunk - 1)
         candidates = [pair for pair in names.tails_between(start, end) if pair[0] > best]
@@ -385,22 +399,23 @@ def longest_prefix(ids: Any, model: Any, cache: Cache | None = None, *, chunk: i
     return _find(_cache_or_default(cache), layout, kv.PromptNames(_space(model), layout, tokens))[0]
 
 
-# What attention costs beside the matrices of a layer, operation for operation: over a prompt from
-# its beginning, and behind something restored, where torch's scaled_dot_product_attention needs a
-# mask and its fast kernels take none. Measured on an H200 (docs/gpu-results.md).
+# The cost of attention relative to the matrices of a layer, per operation: over a prompt from its
+# beginning, and after a restored prefix, where torch's scaled_dot_product_attention needs a mask
+# and its fast kernels accept none. Measured on an H200 (docs/gpu-results.md).
 _FROM_THE_BEGINNING, _BEHIND_A_PREFIX = 0.4, 4.0
 _costs: weakref.WeakKeyDictionary[Any, tuple[float, float]] = weakref.WeakKeyDictionary()
 
 
 def _is_faster(known: int, total: int, a_token: float, a_pair: float) -> bool:
-    """Whether what is left behind ``known`` tokens takes less than all of them."""
+    """Whether computing the rest after ``known`` tokens takes less time than computing all of them.
+    """
     left = total - known
     return left * a_token + left * total * a_pair * _BEHIND_A_PREFIX < \
         total * a_token + total * total * a_pair * _FROM_THE_BEGINNING
 
 
 def _model_costs(model: Any) -> tuple[float, float]:
-    """Operations for a token by itself, and for each it looks back at."""
+    """Operations for each token, and for each earlier token it attends to."""
     known = _costs.get(model)
     if known is None:
         config = model.config.get_text_config(decoder=True)
@@ -413,10 +428,11 @@ def _model_costs(model: Any) -> tuple[float, float]:
 
 def load_prefix(ids: Any, model: Any, cache: Cache | None = None, *, chunk: int = CHUNK,
                 when_faster: bool = False) -> Loaded:
-    """The longest known prefix of these tokens, restored; 0 tokens and an empty cache if none.
+    """The longest known prefix of these tokens, restored; 0 tokens and an empty cache if there is
+    none.
 
-    With ``when_faster`` also where it is so short that the model would take longer behind it than
-    from the beginning: torch's attention is several times slower there (it needs a mask).
+    With ``when_faster`` also if the prefix is so short that the model would take longer after it
+    than from the beginning: torch's attention is several times slower there (it needs a mask).
     """
     store = _cache_or_default(cache)
     tokens = _ids(ids)
@@ -436,7 +452,12 @@ def load_prefix(ids: Any, model: Any, cache: Cache | None = None, *, chunk: int 
 
 
 class Attached:
-    """What attach() did to a model's generate; ``detach()`` undoes it."""
+    """What attach() did to a model's generate; ``detach()`` undoes it.
+
+    A fault of the cache never costs the model's answer: ``generate`` then runs as if nothing were
+    attached. ``last_error`` is the latest such fault (None: there was none), ``faults`` counts
+    them, and the first one is a ``RuntimeWarning``.
+    """
 
     def __init__(self, model: Any, cache: Cache, chunk: int, agent: str | None,
                  when_faster: bool):
@@ -445,6 +466,8 @@ class Attached:
         self.restored_tokens = self.saved = self.passed_by = 0
         self.last_restored = 0
         self.last_reason = ""
+        self.last_error: Exception | None = None
+        self.faults = 0
         self._model = weakref.ref(model)
         self._generate = model.generate
         attached = self
@@ -457,14 +480,14 @@ class Attached:
         model.spillway = self
 
     def detach(self) -> None:
-        """The model is as it was."""
+        """Restores the model's own generate."""
         model = self._model()
         if model is not None and getattr(model, "spillway", None) is self:
             del model.spillway
             del model.generate
 
     def _why_not(self, ids: Any, kwargs: dict[str, Any]) -> str:
-        """Why a call is passed on as it is; "": it need not be."""
+        """Why a call is passed on unchanged; "": it need not be."""
         model: Any = self._model()
         config = kwargs.get("generation_config") or model.generation_config
         asked = {name: kwargs.get(name, getattr(config, name, None))
@@ -488,42 +511,76 @@ class Attached:
             return "the prompt has one token"
         return ""
 
+    def _fault(self, what: str, error: Exception) -> str:
+        """Records that the cache failed; warns the first time."""
+        first, self.faults = self.faults == 0, self.faults + 1
+        # Frames refer to tensors, possibly a whole context.
+        self.last_error = error.with_traceback(None)
+        error.__context__ = error.__cause__ = None
+        words = f"{what} failed: {type(error).__name__}: {error}"
+        if first:
+            text = f"spillway: {words}; the model answers without the cache (said once; " \
+                   "model.spillway.last_error has the latest)"
+            try:
+                warnings.warn(text, RuntimeWarning, stacklevel=5)
+            # Filters may turn warnings into errors; the model's answer is more important.
+            except Warning:
+                print(text, file=sys.stderr)
+        return words
+
+    def _restore(self, ids: Any, kwargs: dict[str, Any]) -> Any:
+        """The cache that generate begins with. None: the call is passed on unchanged."""
+        self.last_reason, self.last_restored = "", 0
+        try:
+            self.last_reason = self._why_not(ids, kwargs)
+            if self.last_reason:
+                return None
+            # At least one token must be run to get logits.
+            past, self.last_restored = load_prefix(ids[:, :-1], self._model(), self.cache,
+                                                   chunk=self.chunk, when_faster=self.when_faster)
+        except CannotRestore as why:
+            self.last_reason = str(why)
+            return None
+        except Exception as error:
+            self.last_reason = self._fault("restoring a prefix", error)
+            return None
+        self.restored_tokens += self.last_restored
+        return past
+
+    def _save(self, past: Any, result: Any) -> None:
+        try:
+            rows = result if isinstance(result, torch.Tensor) else result.sequences
+            held = past.get_seq_length()
+            if held and rows.shape[1] >= held:
+                save_prefix(past, self._model(), rows[:, :held], self.cache, chunk=self.chunk,
+                            agent=self.agent)
+                self.saved += 1
+        except Exception as error:
+            self._fault("saving the context", error)
+
     def _call(self, *args: Any, **kwargs: Any) -> Any:
         ids: Any = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs"))
-        self.last_reason, self.last_restored = self._why_not(ids, kwargs), 0
-        model = self._model()
-        if not self.last_reason:
-            try:
-                # One token at least must be run for there to be logits.
-                past, known = load_prefix(ids[:, :-1], model, self.cache, chunk=self.chunk,
-                                          when_faster=self.when_faster)
-            except CannotRestore as why:
-                self.last_reason = str(why)
-        if self.last_reason:
+        past = self._restore(ids, kwargs)
+        if past is None:
             self.passed_by += 1
             return self._generate(*args, **kwargs)
-        self.last_restored = known
-        self.restored_tokens += known
         result = self._generate(*args, **{**kwargs, "past_key_values": past})
-        rows = result if isinstance(result, torch.Tensor) else result.sequences
-        held = past.get_seq_length()
-        if held and rows.shape[1] >= held:
-            save_prefix(past, model, rows[:, :held], self.cache, chunk=self.chunk,
-                        agent=self.agent)
-            self.saved += 1
+        self._save(past, result)
         return result
 
 
 def attach(model: Any, cache: Cache, *, chunk: int = CHUNK, agent: str | None = None,
            when_faster: bool | None = None) -> Attached:
-    """From here on ``model.generate`` restores the longest known prefix and saves afterwards.
+    """From now on ``model.generate`` restores the longest known prefix and saves afterwards.
 
-    Calls it can't serve exactly (beams, padding, an own cache ...) are passed on as they are;
-    ``Attached.last_reason`` says why. ``when_faster``: a prefix is left alone where running the
-    rest behind it would take longer than running all of it (see ``load_prefix``); by itself so on
-    CUDA with torch's scaled_dot_product_attention.
+    Calls that cannot be served exactly (beams, padding, a cache of their own ...) are passed on
+    unchanged; ``Attached.last_reason`` says why. If the cache fails (it was closed, is too small
+    ...) the model answers anyway; ``Attached.last_error`` is the error. ``when_faster``: a prefix
+    is not used where computing the rest after it would take longer than computing everything (see
+    ``load_prefix``); the default on CUDA with torch's scaled_dot_product_attention.
     """
-    _model_layout(model, 1, chunk)  # Refused here, if its layers can't be restored.
+    cache_of(cache)
+    _model_layout(model, 1, chunk)  # Refused here if its layers cannot be restored.
     _default["cache"] = cache
     if when_faster is None:
         when_faster = model.device.type == "cuda" and \

@@ -1,5 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures of the Python tests. `make test` builds the library and names it in SPILLWAY_LIBRARY."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -36,17 +38,16 @@ CALM = dict(pressure_source="fixed:0.65", host_pressure_source="fixed:0.65",
 def tiers(tmp_path):
     """Device, host and disk, small enough that things move."""
     with spillway.Cache(capacity="8MiB", host_capacity="16MiB", disk_dir=tmp_path / "disk",
-                        disk_capacity="256MiB", write_behind_after="1ms", **CALM) as made:
+                        disk_capacity="256MiB", write_back_after="1ms", **CALM) as made:
         yield made
 
 
-@pytest.fixture(scope="session")
-def daemon(tmp_path_factory):
-    """A spillwayd of our own: its Unix socket."""
+@contextlib.contextmanager
+def running_daemon(folder):
+    """A spillwayd of our own: its Unix socket, and its port."""
     program = BUILT / "bin/spillwayd"
     if not program.exists():
         pytest.skip("spillwayd is not built")
-    folder = tmp_path_factory.mktemp("daemon")
     path = folder / "s.sock"
     config = folder / "d.toml"
     # On a busy machine, too, pressure is known.
@@ -69,9 +70,26 @@ def daemon(tmp_path_factory):
         said = process.communicate()[1].decode()
     else:
         pytest.fail("spillwayd did not start: " + said)
-    yield path, port
-    process.send_signal(signal.SIGTERM)
-    process.wait(60)
+    try:
+        yield path, port
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+
+
+@pytest.fixture(scope="session")
+def daemon(tmp_path_factory):
+    """One for all tests that leave it as it was."""
+    with running_daemon(tmp_path_factory.mktemp("daemon")) as where:
+        yield where
+
+
+@pytest.fixture(scope="module")
+def locked_daemon(tmp_path_factory):
+    """One whose password the test sets: its socket, its port, and calls that are let in."""
+    with running_daemon(tmp_path_factory.mktemp("locked")) as (path, port), \
+            spillway.Client(socket=path) as admin:
+        yield path, port, admin._call
 
 
 def answers(path):

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """soak.py CYCLES: open, set, get, close, again and again; memory and descriptors must stay flat."""
 
 import gc

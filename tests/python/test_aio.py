@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AsyncCache: the loop stays free, and cancelled calls leave nothing."""
 
 import asyncio
@@ -68,7 +69,7 @@ def test_what_lies_below_is_awaited(tmp_path):
     async def main():
         async with spillway.AsyncCache(
                 capacity="4MiB", host_capacity="4MiB", disk_dir=tmp_path / "d",
-                disk_capacity="128MiB", write_behind_after="1ms", **CALM) as cache:
+                disk_capacity="128MiB", write_back_after="1ms", **CALM) as cache:
             values = {f"k{at}": bytes([at]) * 300_000 for at in range(60)}
             for key, value in values.items():
                 assert await cache.set(key, value)
@@ -84,7 +85,7 @@ def test_cancelled_calls_leave_nothing(tmp_path):
     async def main():
         async with spillway.AsyncCache(
                 capacity="4MiB", host_capacity="8MiB", disk_dir=tmp_path / "d",
-                disk_capacity="128MiB", write_behind_after="1ms", **CALM) as cache:
+                disk_capacity="128MiB", write_back_after="1ms", **CALM) as cache:
             for at in range(60):
                 await cache.set(f"k{at}", bytes([at]) * 300_000)
             tasks = [asyncio.create_task(cache.get(f"k{at % 60}")) for at in range(300)]

@@ -1,13 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cache: keys, values, leases, pressure, and what is refused."""
 
 import array
+import asyncio
 import gc
+import importlib
+import random
 import threading
 from datetime import timedelta
 
 import pytest
 
 import spillway
+from spillway.compat import VRAMAwareCache
 
 
 def test_a_value_comes_back_as_a_read_only_view(cache):
@@ -245,6 +250,15 @@ def test_no_gpu_is_said():
         spillway.Cache(device="cuda:0")
 
 
+@pytest.mark.parametrize("old, new", [("write_behind_after", "write_back_after"),
+                                      ("write_behind_rate", "write_back_rate")])
+def test_an_old_name_of_a_setting_is_an_error_with_the_new_one(old, new):
+    with pytest.raises(spillway.InvalidArgument, match=f"'{old}': it is now {new}$"):
+        spillway.Cache(**{old: "none"})
+    with spillway.Cache(capacity="1MiB", **{new: "none"}):
+        pass
+
+
 def test_a_config_file(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text('capacity = "1MiB"\n')
@@ -265,7 +279,7 @@ def test_answers(cache):
     assert (entry.key, entry.agent, entry.tokens, entry.bytes) == ("a", "x", 2, 1)
     assert "device tier" in cache.explain("a") and "not here" in cache.explain("b")
     assert cache.leaving_order() == ["a"]
-    assert cache.reclaim(1).freed == 0 and "last one" in cache.reclaim(1).why_not_more
+    assert cache.reclaim(1).freed == 0 and "last copy" in cache.reclaim(1).why_not_more
     assert cache.pressure is None or 0 <= cache.pressure <= 1
     cache.clear()
     assert len(cache) == 0
@@ -338,3 +352,41 @@ def test_close_waits_for_calls_of_other_threads():
 
 def test_version():
     assert spillway.__version__.count(".") == 2
+
+
+def each_way_to_set(cache):
+    """All that set in this package and answer with False where nothing is taken."""
+    asynchronous = spillway.AsyncCache(capacity="1MiB", start=False)
+    seed = VRAMAwareCache(capacity="1MiB")
+    for made in (asynchronous, seed._cache):
+        made.sync.close()
+        made.sync = cache
+    yield lambda key, value: cache.set(key, value)
+    yield lambda key, value: asyncio.run(asynchronous.set(key, value))
+    yield lambda key, value: asyncio.run(seed.set(key, value, 0))
+    try:
+        put, torch = importlib.import_module("spillway.torch").put, importlib.import_module("torch")
+    except ImportError:
+        return
+    yield lambda key, value: put(cache, key, torch.ones(len(value), dtype=torch.uint8))
+
+
+def test_a_set_while_all_memory_is_leased_is_false_and_no_exception():
+    refused = set()
+    for seed in range(8):
+        rng = random.Random(seed)
+        with spillway.Cache(capacity="1MiB", start=False) as cache:
+            ways, leases = list(each_way_to_set(cache)), []
+            for at in range(300):
+                value = b"x" * rng.choice((10, 1_000, 5_000, 70_000, 300_000))
+                try:
+                    cache.set(f"k{at}", value, strict=True)
+                    leases.append(cache.lease(f"k{at}"))
+                except (spillway.Refused, spillway.NoMemory) as why:
+                    first = type(why) not in refused
+                    refused.add(type(why))
+                    for way in ways if first else ways[:1]:
+                        assert way(f"k{at}", value) is False and not cache.contains(f"k{at}")
+            assert len(leases) > 10
+    # Sizes are mixed so that both come: no room, and room in pieces that are too small.
+    assert refused == {spillway.Blocked, spillway.NoMemory}

@@ -1,10 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client: the same methods, over a running spillwayd."""
 
 import os
+import re
+import socket
+import threading
+import urllib.parse
 
 import pytest
 
 import spillway
+from conftest import run_python
 
 
 @pytest.fixture(params=["socket", "tcp"])
@@ -111,3 +117,92 @@ def test_a_child_has_a_connection_of_its_own(client):
         os._exit(0 if bytes(client.get("k")) == b"v" else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert bytes(client.get("k")) == b"v"
+
+
+# --- URLs and passwords ---
+
+PASSWORDS = ["plain", "p@ss", "a:b", "a/b", "a%2Fb", "100%", "a b+c", "#?&=", "größe", "%41",
+             b"\xff\xfe\x01"]
+
+
+@pytest.mark.parametrize("password", PASSWORDS, ids=repr)
+def test_a_password_in_a_url_is_percent_decoded(locked_daemon, password):
+    path, port, admin = locked_daemon
+    admin("CONFIG", "SET", "requirepass", password)
+    quoted = urllib.parse.quote(password, safe="")
+    for url in (f"redis://:{quoted}@127.0.0.1:{port}", f"unix://:{quoted}@{path}",
+                f"redis://default:{quoted}@localhost:{port}/0"):
+        with spillway.Client(url) as client:
+            assert client.set("k", b"v") is True
+    with spillway.Client(socket=path, password=password) as client:  # As it is.
+        assert bytes(client.get("k")) == b"v"
+    with pytest.raises(spillway.Unavailable, match="WRONGPASS"):
+        spillway.Client(f"redis://:{quoted}x@127.0.0.1:{port}")
+
+
+def test_the_password_of_a_url_comes_before_the_argument(locked_daemon):
+    path, port, admin = locked_daemon
+    admin("CONFIG", "SET", "requirepass", "right")
+    spillway.Client(f"redis://:right@127.0.0.1:{port}", password="wrong").close()
+    spillway.Client(f"redis://127.0.0.1:{port}", password="right").close()
+    spillway.Client(f"redis://:@127.0.0.1:{port}", password=b"right").close()
+
+
+@pytest.mark.parametrize("url", [
+    "redis://:se/cret@127.0.0.1:7379", "redis://:12/cret@127.0.0.1:7379",
+    "redis://:se#cret@127.0.0.1", "redis://:se?cret@127.0.0.1:7379", "redis://:secret@host:x1",
+    "http://:secret@127.0.0.1:7379", "redis://:secret@127.0.0.1:70000", "redis://[:secret@::1",
+    "unix://:secret@host/run/s.sock", "unix://:secret@", "redis://:secret@127.0.0.1:0",
+    "redis://:secret@127.0.0.1/one", "redis://:secret@127.0.0.1/99"])
+def test_a_url_that_is_wrong_is_refused_and_its_password_is_not_shown(url):
+    with pytest.raises(spillway.InvalidArgument) as said:
+        spillway.Client(url)
+    assert "cret" not in str(said.value) and said.value.__cause__ is None
+    assert re.search(r"url|port|database", str(said.value))
+
+
+def test_a_url_may_name_a_database(locked_daemon):
+    path, port, admin = locked_daemon
+    admin("CONFIG", "SET", "requirepass", "")
+    with spillway.Client(f"redis://127.0.0.1:{port}/3") as third, \
+            spillway.Client(f"redis://127.0.0.1:{port}") as first:
+        third.set("only here", b"3")
+        assert third.contains("only here") and not first.contains("only here")
+        third.clear()
+        assert len(third) == 0
+
+
+def test_a_daemon_that_greets_nobody_is_given_up_in_time():
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        with pytest.raises(spillway.Unavailable, match="no answer in time"):
+            spillway.Client(port=deaf.getsockname()[1], timeout=0.05)
+
+
+def test_it_needs_no_library():
+    assert run_python("import spillway, spillway.client\n"
+                      "assert spillway.client.Client is spillway.Client\n"
+                      "try: spillway.Cache\n"
+                      "except spillway.Unavailable as error: print(error)",
+                      SPILLWAY_LIBRARY="/nowhere/lib.so").startswith("the library of Spillway")
+
+
+@pytest.mark.parametrize("answer", [b"", b"-"])
+def test_what_hangs_up_at_once_is_no_spillwayd(tmp_path, answer):
+    path = str(tmp_path / "s.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        listener.settimeout(60)
+
+        def hang_up():
+            taken = listener.accept()[0]
+            taken.sendall(answer)  # Its request is not read: what comes of it is a reset.
+            taken.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with pytest.raises(spillway.Unavailable, match="no spillwayd answers at .*s.sock"):
+            spillway.Client(socket=path)
+        thread.join(60)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """spillway.compat: the seed's names and answers."""
 
 import asyncio
@@ -122,7 +123,7 @@ def test_tensors_travel_through_the_tiers(tmp_path):
         cache = VRAMAwareCache(capacity="4MiB", host_capacity="4MiB", disk_dir=tmp_path / "d",
                                disk_capacity="128MiB", pressure_source="fixed:0.1",
                                host_pressure_source="fixed:0.1",
-                               disk_pressure_source="fixed:0.1", write_behind_after="1ms")
+                               disk_pressure_source="fixed:0.1", write_back_after="1ms")
         await cache.start()
         kept = {f"k{at}": {"kv": torch.full((100, 1000), float(at)), "id": at}
                 for at in range(50)}

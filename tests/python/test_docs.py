@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the documents show runs as written, and the reference is complete."""
 
 import inspect

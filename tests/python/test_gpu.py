@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Device memory through the package, on the fake GPU of the C++ tests: no card is needed.
 
 Its memory is the host's behind a driver library that is loaded like the real one, so what is put

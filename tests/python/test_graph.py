@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Step graphs, ours and LangGraph's."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SpillwayConnector by the contract of LMCache's native_plugin."""
 
 import os
@@ -43,6 +44,32 @@ def test_store_look_load_delete(connector):
     assert finish(connector, connector.submit_batch_delete([keys[0], "nobody"]))[1:] == \
         (True, "", [True, False])
     assert finish(connector, connector.submit_batch_exists(keys[:2]))[3] == [False, True]
+
+
+def test_chunks_have_tokens_parents_and_agents(connector):
+    keys = [f"model@{rank:08x}@0@{at:04x}@user7" for at in range(6) for rank in (0, 1)]
+    finish(connector, connector.submit_batch_exists(keys))  # The order of the prompt.
+    for first in (0, 4, 8):  # Stored in parts.
+        part = keys[first:first + 4]
+        finish(connector, connector.submit_batch_set(part, [memoryview(bytes(1000))] * 4))
+    cache = connector._cache
+    assert cache.total_tokens == 12 * 256
+    assert {entry.agent for entry in cache.entries()} == {"user7"}
+    for rank in (0, 1):
+        chain = [key for key in keys if f"@{rank:08x}@" in key]
+        assert cache.match(chain) == 6
+        order = [key for key in cache.leaving_order() if key in chain]
+        assert order == chain[::-1]  # From the end.
+
+
+def test_what_is_remembered_of_chains_is_bounded():
+    from spillway.lmcache import _Chains
+    chains = _Chains(most=100)
+    chains.learn([f"m@0@0@{at:x}" for at in range(1000)])
+    assert chains.parent("m@0@0@3e7") == "m@0@0@3e6"
+    assert chains.parent("m@0@0@1") is None and len(chains._parents) == 100
+    chains.learn(["a", "a", "b"])  # Keys that are not LMCache's are no harm.
+    assert chains.parent("b") is None and chains.parent("a") is None
 
 
 def test_the_eventfd_is_quiet_when_nothing_waits(connector):

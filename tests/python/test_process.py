@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Processes: forks, signals, the interpreter's end, and nothing left behind.
 
 Where a value must be taken, sample_period is long: on a busy machine, too, pressure is known.
@@ -113,13 +114,14 @@ print(len(seen) > 0)
 def test_keyboard_interrupt_leaves_it_whole():
     assert run_python("""
 import os, signal, spillway, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell's `&` leaves it ignored.
 cache = spillway.Cache(capacity="8MiB", sample_period="2s")
 ended = threading.Event()
 def interrupt():
     pause = 0.2
     while not ended.wait(pause):
         os.kill(os.getpid(), signal.SIGINT)
-        pause = 5  # Python itself loses one that comes while it lets go of an object.
+        pause = 5  # Python itself loses one that comes while it frees an object.
 threading.Thread(target=interrupt, daemon=True).start()
 try:
     while True:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hook into torch's allocator: the entry it replaces is the right one, in the torch installed.
 
 There is no GPU here, so it is tried on torch's CPU allocator, whose class has the same base.

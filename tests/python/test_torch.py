@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """spillway.torch: tensors and nests, in and out, as they were."""
 
 import pytest
@@ -137,3 +138,32 @@ except spillway.NotInstalled as error:
     print(error)
 """)
     assert "pip install torch" in out
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64 + 5, -1, 2.5, True])
+@pytest.mark.parametrize("name", ["tokens", "token_count"])
+def test_a_number_of_tokens_out_of_its_range_is_refused_by_name(cache, name, number):
+    with pytest.raises(ValueError, match=f"{name} is {number!r}: .* from 0 to 1000000000"):
+        st.put(cache, "k", torch.ones(2), **{name: number})
+    assert len(cache) == 0
+
+
+@pytest.mark.parametrize("number", [2**64 + (1 << 30), -1, 2**63, 0.5])
+def test_a_rescues_numbers_out_of_range_are_refused_by_name(cache, number):
+    for call, name in ((lambda: st.install_rescue(cache, reserve=number), "reserve"),
+                       (lambda: st.retry(cache, times=number), "times")):
+        with pytest.raises(ValueError, match=f"{name} is {number!r}: .* from 0 to"):
+            call()
+    for within in (-1, float("nan"), True, "5"):
+        for call in (lambda: st.install_rescue(cache, within=within),
+                     lambda: st.retry(cache, within=within)):
+            with pytest.raises(ValueError, match="within is .* seconds, 0 or more"):
+                call()
+
+
+@pytest.mark.parametrize("other", [None, {}, "redis://127.0.0.1:7379"], ids=repr)
+def test_what_is_no_cache_is_refused_at_once(other):
+    for call in (lambda: st.put(other, "k", torch.ones(2)), lambda: st.get(other, "k"),
+                 lambda: st.install_rescue(other), lambda: st.retry(other)):
+        with pytest.raises(spillway.CacheTypeError, match="a spillway.Cache of this process"):
+            call()

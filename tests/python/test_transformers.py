@@ -1,4 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """spillway.transformers: restored caches go on as if nothing had happened, bit by bit."""
+
+import warnings
 
 import pytest
 
@@ -270,7 +273,7 @@ def test_what_can_not_be_restored_is_refused_with_the_reason(cache):
         st.save(past, "k", cache)
 
 
-@pytest.mark.parametrize("chunk", [0, -256, 2.5, "256"])
+@pytest.mark.parametrize("chunk", [0, -256, 2.5, "256", True, 10**9 + 1, 2**63, 2**64 + 256])
 def test_a_chunk_of_no_tokens_is_refused(cache, chunk):
     model = llama().eval()
     ids = torch.randint(0, 128, (1, 40))
@@ -279,8 +282,9 @@ def test_a_chunk_of_no_tokens_is_refused(cache, chunk):
     for call in (lambda: st.load_prefix(ids, model, cache, chunk=chunk),
                  lambda: st.longest_prefix(ids, model, cache, chunk=chunk),
                  lambda: st.save_prefix(past, model, ids, cache, chunk=chunk),
-                 lambda: st.save(past, "k", cache, chunk=chunk)):
-        with pytest.raises(spillway.InvalidArgument, match="chunk is "):
+                 lambda: st.save(past, "k", cache, chunk=chunk),
+                 lambda: st.attach(model, cache, chunk=chunk)):
+        with pytest.raises(ValueError, match=f"chunk is {chunk!r}: .* from 1 to 1000000000"):
             call()
     assert len(cache) == 0
 
@@ -305,3 +309,135 @@ def test_blocked_saves_nothing_and_says_so(cache):
     cache.apply(0.97)
     assert st.save(past, "k", cache, model, ids) is False
     assert st.load("k", model, cache) is None
+
+
+# --- attach, when the cache fails ---
+
+
+def answers_like_the_model(model, prompt, attached):
+    """The answer with the cache, and the warnings on the way to it."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = [model.generate(prompt, max_new_tokens=6, do_sample=False) for _ in range(3)]
+    attached.detach()
+    plain = model.generate(prompt, max_new_tokens=6, do_sample=False)
+    assert all(torch.equal(one, plain) for one in found)
+    return [warning for warning in said if "spillway" in str(warning.message)]
+
+
+@pytest.mark.parametrize("when", ["before", "between restore and save"])
+def test_generate_answers_though_the_cache_is_closed(when):
+    model, prompt = llama().eval(), torch.randint(0, 128, (1, 40))
+    cache = spillway.Cache(capacity="64MiB", start=False)
+    attached = st.attach(model, cache, chunk=CHUNK)
+    if when == "before":
+        cache.close()
+    else:
+        generate = attached._generate
+        attached._generate = lambda *args, **kwargs: (cache.close(), generate(*args, **kwargs))[1]
+    said = answers_like_the_model(model, prompt, attached)
+    assert isinstance(attached.last_error, spillway.Closed) and attached.faults == 3
+    assert attached.saved == 0 and attached.last_error.__traceback__ is None
+    assert len(said) == 1 and said[0].category is RuntimeWarning
+    assert "Closed" in str(said[0].message) and said[0].filename == __file__
+
+
+@pytest.mark.parametrize("capacity", ["64KiB", "100KiB", "192KiB"])
+def test_generate_answers_though_the_cache_is_tiny(capacity):
+    model, prompt = llama().eval(), torch.randint(0, 128, (1, 300))
+    with spillway.Cache(capacity=capacity, start=False) as cache:
+        attached = st.attach(model, cache, chunk=256)
+        said = answers_like_the_model(model, prompt, attached)
+        assert isinstance(attached.last_error, spillway.TooLarge) and len(said) == 1
+        assert "TooLarge" in str(said[0].message)
+
+
+FAULTS = [spillway.Corrupt("damaged"), spillway.NoMemory("none"), spillway.Unavailable("gone"),
+          spillway.NotResident("below"), spillway.DeadlineExceeded("late"), OSError("pipe"),
+          RuntimeError("CUDA out of memory"), KeyError("layout"), AssertionError("ours")]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
+@pytest.mark.parametrize("where", ["match", "contains_many", "_run"])
+def test_generate_answers_whatever_the_cache_raises(cache, monkeypatch, where, fault):
+    model, prompt = llama().eval(), torch.randint(0, 128, (1, 40))
+    attached = st.attach(model, cache, chunk=CHUNK)
+    model.generate(prompt, max_new_tokens=6, do_sample=False)  # There is something to restore.
+    assert attached.last_error is None and attached.faults == 0 and attached.saved == 1
+    monkeypatch.setattr(spillway.Cache, where,
+                        lambda *_: (_ for _ in ()).throw(type(fault)(*fault.args)))
+    said = answers_like_the_model(model, prompt, attached)
+    assert type(attached.last_error) is type(fault) and attached.faults == 3 and len(said) == 1
+
+
+def test_a_warning_that_is_an_error_costs_no_answer(capsys):
+    model, prompt = llama().eval(), torch.randint(0, 128, (1, 40))
+    cache = spillway.Cache(capacity="64MiB", start=False)
+    attached = st.attach(model, cache, chunk=CHUNK)
+    cache.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first = model.generate(prompt, max_new_tokens=6, do_sample=False)
+    assert "Closed" in capsys.readouterr().err
+    attached.detach()
+    assert torch.equal(first, model.generate(prompt, max_new_tokens=6, do_sample=False))
+
+
+def test_an_error_of_the_model_stays_the_models(cache):
+    model = llama().eval()
+    attached = st.attach(model, cache, chunk=CHUNK)
+    with pytest.raises(ValueError, match="not_a_word"):
+        model.generate(torch.randint(0, 128, (1, 40)), not_a_word=1, max_new_tokens=2)
+    assert attached.last_error is None
+
+
+def test_after_a_fault_the_cache_is_used_again(cache, monkeypatch):
+    model, prompt = llama().eval(), torch.randint(0, 128, (1, 40))
+    attached = st.attach(model, cache, chunk=CHUNK)
+    with monkeypatch.context() as patch, pytest.warns(RuntimeWarning, match="OSError"):
+        patch.setattr(spillway.Cache, "match", lambda *_: (_ for _ in ()).throw(OSError("once")))
+        model.generate(prompt, max_new_tokens=6, do_sample=False)
+    model.generate(prompt, max_new_tokens=6, do_sample=False)
+    model.generate(prompt, max_new_tokens=6, do_sample=False)
+    assert attached.last_restored > 0 and attached.saved == 2 and attached.faults == 1
+    assert isinstance(attached.last_error, OSError)  # The latest there was.
+
+
+class NoCache:
+    pass
+
+
+@pytest.mark.parametrize("make, words", [
+    (lambda path: None, "cache is None"),
+    (lambda path: spillway.Client(socket=path), "cache is a Client.*another process"),
+    (lambda path: spillway.AsyncCache(capacity="1MiB"), "cache is a AsyncCache.*cache.sync"),
+    (lambda path: "redis://127.0.0.1:7379", "cache is a str"),
+    (lambda path: NoCache(), "cache is a NoCache"), (lambda path: {}, "cache is a dict")],
+    ids=["None", "Client", "AsyncCache", "str", "class", "dict"])
+def test_what_is_no_cache_is_refused_at_once(daemon, make, words):
+    model, other = llama().eval(), make(daemon[0])
+    before = model.generate
+    with pytest.raises(TypeError, match=words + ".*") as said:
+        st.attach(model, other)
+    assert "a spillway.Cache of this process is needed" in str(said.value)
+    assert isinstance(said.value, spillway.CacheTypeError)
+    assert model.generate == before and not hasattr(model, "spillway")
+    if other is None:
+        return  # In these: the one that was attached.
+    ids = torch.randint(0, 128, (1, 20))
+    past = transformers.DynamicCache(config=model.config)
+    model(ids, past_key_values=past, use_cache=True)
+    for call in (lambda: st.save(past, "k", other), lambda: st.load("k", model, other),
+                 lambda: st.save_prefix(past, model, ids, other),
+                 lambda: st.load_prefix(ids, model, other),
+                 lambda: st.longest_prefix(ids, model, other)):
+        with pytest.raises(TypeError, match=words):
+            call()
+
+
+def test_ids_that_do_not_fit_64_bits_are_refused(cache):
+    model = llama().eval()
+    for ids in ([1, 2**63], [2**64 + 5], torch.tensor([1, 2], dtype=torch.uint64), [1.5], ["a"],
+                torch.tensor([True, False]), torch.tensor([1j]), None, 7):
+        with pytest.raises(ValueError, match="whole numbers under 2\\^63"):
+            st.longest_prefix(ids, model, cache)
