@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Plan, act, review: three agents, their contexts in a cache, and a step graph that says whose
+# SPDX-License-Identifier: Apache-2.0
+"""Plan, act, review: three agents, their contexts in a cache, and a step graph that predicts which
 context is needed next.
 
-Nothing is called but functions of this file: put your model where `think` is.
+Calls only functions of this file: put your model in place of `think`.
 """
 
 import spillway
@@ -21,12 +22,12 @@ WORKFLOW = {
 
 
 def think(agent: str, context: bytes) -> bytes:
-    """Stands for a model: the context it was given, and some more."""
+    """Stands for a model: returns the context it was given, and some more."""
     return context + f"[{agent} thought] ".encode()
 
 
 def turn(cache: spillway.Cache, agent: str) -> None:
-    """One step of an agent: its context comes from the cache, and goes back longer."""
+    """One step of an agent: reads its context from the cache, and stores it longer."""
     key = f"context:{agent}"
     known = cache.get(key)
     context = b"" if known is None else bytes(known)
@@ -43,7 +44,7 @@ def main() -> None:
             with graph.step(run, agent):
                 turn(cache, agent)
             print(f"after {agent}: next to leave", cache.leaving_order())
-        graph.loop(run, "review", "act")  # The review was not content.
+        graph.loop(run, "review", "act")  # The review was not satisfied.
         print("act runs again in", graph.steps_to_execution(run, "act"), "steps")
         for agent in ("act", "review", "report"):
             with graph.step(run, agent):

@@ -1,7 +1,8 @@
-// A toy paged engine on Spillway: its own small pool of blocks, a block table
-// per request, two streams of requests that share a system prompt. Blocks that
-// a request leaves behind go into the cache as a chain; the next request takes
-// back the longest prefix it finds and computes only the rest.
+// SPDX-License-Identifier: Apache-2.0
+// A toy paged engine on Spillway: a small pool of blocks, a block table per request, and two
+// streams of requests that share a system prompt. After a request its blocks are stored in the
+// cache as a chain. The next request reads the longest prefix it finds there and computes only the
+// rest.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -13,13 +14,13 @@
 namespace {
 
 constexpr std::size_t kBlockTokens = 16;
-constexpr std::size_t kBlockBytes = kBlockTokens * 1024;  // KV of one block.
+constexpr std::size_t kBlockBytes = kBlockTokens * 1024;  // KV data of one block.
 constexpr std::size_t kPoolBlocks = 64;
 
 using Tokens = std::vector<std::uint32_t>;
 using Block = std::vector<std::uint8_t>;
 
-// What a block's KV is: a function of all tokens up to its end.
+// The KV data of a block: a function of all tokens up to its end.
 Block Compute(const Tokens& tokens, std::size_t end) {
   std::uint64_t state = 0x9e3779b97f4a7c15ULL;
   for (std::size_t i = 0; i < end; ++i) state = (state ^ tokens[i]) * 0x100000001b3ULL;
@@ -31,7 +32,7 @@ Block Compute(const Tokens& tokens, std::size_t end) {
   return block;
 }
 
-// The key of a block names everything in front of it: equal prefix, equal key.
+// A block's key names the whole prefix up to it: equal prefixes have equal keys.
 std::vector<std::string> KeysOf(const Tokens& tokens) {
   std::vector<std::string> keys;
   std::uint64_t hash = 1469598103934665603ULL;
@@ -46,14 +47,15 @@ class Engine {
  public:
   explicit Engine(spillway::Cache* cache) : cache_(cache), pool_(kPoolBlocks, Block(kBlockBytes)) {}
 
-  // Serves one request; false if any block's bytes are not what they must be.
+  // Serves one request. False: some block's bytes are wrong.
   bool Serve(const char* stream, const Tokens& tokens) {
     const std::vector<std::string> keys = KeysOf(tokens);
     const std::vector<std::string_view> views(keys.begin(), keys.end());
-    std::vector<std::size_t> table(keys.size());  // Block table: logical -> pool.
+    // Block table: index in the request -> index in the pool.
+    std::vector<std::size_t> table(keys.size());
     for (std::size_t i = 0; i < table.size(); ++i) table[i] = i % kPoolBlocks;
 
-    // One call leases the longest known prefix; it is copied into our blocks.
+    // One call leases the longest known prefix; then it is copied into our blocks.
     const std::vector<spillway::Lease> prefix = cache_->GetChain(views);
     for (std::size_t i = 0; i < prefix.size(); ++i) {
       std::memcpy(pool_[table[i]].data(), prefix[i].data(), prefix[i].size());
@@ -76,7 +78,7 @@ class Engine {
   std::size_t computed() const { return computed_; }
 
  private:
-  // New blocks go in as a chain, each behind the one in front of it.
+  // New blocks are set as a chain, each with the block before it as its parent.
   void Keep(const char* stream, const std::vector<std::string>& keys, std::size_t from,
             const std::vector<std::size_t>& table) {
     for (std::size_t i = from; i < keys.size(); ++i) {
@@ -86,7 +88,7 @@ class Engine {
       if (i > 0) options.parent = keys[i - 1];
       const auto stored =
           cache_->Set(keys[i], spillway::Source(pool_[table[i]].data(), kBlockBytes), options);
-      if (!stored) return;  // Under pressure: serve on, keep less.
+      if (!stored) return;  // Refused for pressure: continue without storing the rest.
     }
   }
 

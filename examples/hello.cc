@@ -1,4 +1,5 @@
-// The smallest program that keeps a context.
+// SPDX-License-Identifier: Apache-2.0
+// The smallest program that stores a context.
 #include <iostream>
 #include <string>
 

@@ -1,4 +1,5 @@
-// Three agents in a loop. Who will be needed next, and whose context may go?
+// SPDX-License-Identifier: Apache-2.0
+// Three agents in a loop. Which context is used next, and which can be evicted?
 #include <cstdio>
 #include <cstdlib>
 
@@ -17,7 +18,7 @@ void Must(const spillway::Status& status) {
 int main() {
   using spillway::EdgeKind;
   spillway::StepGraph graph;
-  const spillway::TimePoint now{};  // Yours: any clock that does not fall.
+  const spillway::TimePoint now{};  // Any clock of yours that does not go back.
 
   Must(graph.BeginRun("run-1", {}, now));
   for (const char* agent : {"planner", "coder", "reviewer"}) {
@@ -39,7 +40,7 @@ int main() {
   for (const auto& next : graph.prefetch_candidates({}, now)) std::printf(" %s", next.key.c_str());
   std::printf("\n");
 
-  // The planner comes after the reviewer, so its context is the first to go.
+  // The planner runs after the reviewer, so its context is evicted first.
   const bool right = graph.eviction_order(1, now).at(0) == "context:planner" &&
                      graph.Facts("context:reviewer", now).steps == 1U;
   return right ? 0 : 1;
