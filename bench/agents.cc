@@ -1,17 +1,22 @@
-// Agents beside a neighbour, on a machine of virtual time: the real engine on a card
-// of 140 GiB of which somebody else takes half, again and again, and 40 GiB of host
-// memory below it; contexts of 32 agents that are more than both together can hold
-// then. bench/gpu/py/agents.py is the same on a real one. Here a policy or a setting
-// can be tried in a second, and the same figures come out on every machine.
-// docs/bench.md says how to read it.
+// SPDX-License-Identifier: Apache-2.0
+// Agents beside a neighbour process, on a machine with virtual time: the real engine on a card of
+// 139 GiB, of which the neighbour takes half again and again, and 40 GiB of host memory below it.
+// The contexts of 32 agents are more than both can hold at such times. bench/gpu/py/agents.py runs
+// the same on a real machine. Here a policy or a setting can be tried in a second, with the same
+// figures on every machine. docs/bench.md explains them and the options.
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <exception>
 #include <functional>
+#include <initializer_list>
+#include <map>
 #include <queue>
 #include <random>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,24 +31,37 @@ namespace {
 using testing::VirtualMachine;
 
 constexpr Bytes kCard = 139 * kGiB;
-constexpr Bytes kHost = 40 * kGiB;
-constexpr Bytes kModel = 30 * kGiB;  // Weights, and what torch keeps.
-constexpr Bytes kTheirs = 70 * kGiB;
+constexpr Bytes kModel = 30 * kGiB;  // Weights, and memory that torch keeps.
 constexpr Bytes kTheirStep = 2 * kGiB;
 constexpr int kChunkTokens = 256;
 constexpr Bytes kTokenBytes = 128 * kKiB;
 constexpr Bytes kChunk = kChunkTokens * kTokenBytes;
 constexpr int kSystemTokens = 2048;
-constexpr int kAgents = 32;
-constexpr double kPhase = 30;
-// As measured on an H200 (docs/gpu-results.md).
+// Measured on an H200 (docs/gpu-results.md).
 constexpr double kLink = 50e9;      // Bytes a second, into a model's tensors.
 constexpr double kOnCard = 1.2e12;  // The same from the card itself.
 constexpr double kOperations = 4.6e14;
 constexpr double kDecode = 0.09;  // A few tokens.
 
-// Seconds for the rest of a prompt behind what is known of it: an 8B model in
-// transformers, whose attention is slower behind a prefix.
+// What the command line chooses.
+struct Choice {
+  double seconds = 30;
+  std::uint64_t worlds = 6;
+  std::vector<std::string> policies = {"lru", "documented", "score"};
+  std::vector<std::string> levels = {"table", "late"};
+  std::vector<std::string> arrivals = {"burst"};
+  std::vector<Bytes> neighbours = {0, 70 * kGiB};
+  Bytes host = 40 * kGiB;
+  int agents = 32;
+  bool json = false;
+};
+
+Thresholds LevelsCalled(const std::string& name) {
+  return name == "late" ? Thresholds{0.93, 0.94, 0.96, 0.98} : Thresholds{};
+}
+
+// Seconds to compute the rest of a prompt after a known prefix: an 8B model in transformers, whose
+// attention is slower after a prefix.
 double Prefill(double known, double tokens) {
   constexpr double kToken = 2 * 7e9;
   constexpr double kPair = 4.0 * 32 * 128 * 32;
@@ -51,8 +69,8 @@ double Prefill(double known, double tokens) {
   return (left * kToken + left * tokens * kPair * (known > 0 ? 4.0 : 0.4)) / kOperations;
 }
 
-// Quantiles of the pauses between turns in WEKA's trace of coding agents: after a
-// tool, and after a human (one of twenty).
+// Quantiles of the pauses between turns in WEKA's trace of coding agents: after a tool, and after a
+// human (one in twenty).
 double DrawPause(std::mt19937_64* random) {
   using Table = std::array<std::pair<double, double>, 6>;
   static constexpr Table kTool = {
@@ -68,15 +86,17 @@ double DrawPause(std::mt19937_64* random) {
   const auto [q1, v1] = table.at(upper);
   const double seconds =
       std::exp(std::log(v0) + (at - q0) / (q1 - q0) * (std::log(v1) - std::log(v0)));
-  return std::min(seconds, 60.0) / 2;  // Time goes twice as fast.
+  return std::min(seconds, 60.0) / 2;  // Time passes twice as fast.
 }
 
-// In another process: takes its share in steps, holds it for 4 s, leaves for 3 s.
+// The neighbour: takes its share in steps, holds it for 4 s, frees it for 3 s.
 class Neighbour {
  public:
-  explicit Neighbour(VirtualMachine* machine) : machine_(machine) { machine->Others(kModel); }
+  Neighbour(VirtualMachine* machine, Bytes most) : machine_(machine), most_(most) {
+    machine->Others(kModel);
+  }
 
-  void Enter(bool here) { here_ = here; }
+  void Enter(bool here) { here_ = here && most_ > 0; }
   void Act(double now) {
     if (!here_ || now < rests_until_) return;
     if (now < holds_until_) return;
@@ -84,86 +104,109 @@ class Neighbour {
       has_ = 0;
       holds_until_ = 0;
       rests_until_ = now + 3;
-    } else if (has_ >= kTheirs) {
+    } else if (has_ >= most_) {
       holds_until_ = now + 4;
-    } else if (machine_->free() < kTheirStep + kGiB / 2) {  // Its driver takes some, too.
+      // The neighbour's driver takes some memory, too.
+    } else if (machine_->free() < kTheirStep + kGiB / 2) {
       ++failed_;
       rests_until_ = now + 0.05;
     } else {
+      if (has_ == 0) {
+        at_bursts_.push_back(static_cast<double>(machine_->free() + machine_->AtOnce()) / 1e9);
+      }
       has_ += kTheirStep;
       rests_until_ = now + 0.02;
     }
     machine_->Others(kModel + has_);
   }
   std::size_t failed() const { return failed_; }
+  // Gigabytes free or droppable without a copy, at the moment each burst began.
+  const std::vector<double>& at_bursts() const { return at_bursts_; }
 
  private:
   VirtualMachine* const machine_;
+  const Bytes most_;
   bool here_ = false;
   Bytes has_ = 0;
   double holds_until_ = 0;
   double rests_until_ = 0;
   std::size_t failed_ = 0;
+  std::vector<double> at_bursts_;
 };
 
+constexpr std::array<std::string_view, 5> kLevelNames = {"RELAXED", "NORMAL", "PRESSURE",
+                                                         "CRITICAL", "EMERGENCY"};
+
+// Of one phase of one world.
 struct Figures {
   double turns = 0;
   double p50 = 0;
   double p99 = 0;
+  double mean = 0;
   double reused = 0;
-  double copied = 0;     // Gigabytes to the host.
-  double destroyed = 0;  // Gigabytes of which nothing is left.
-  double failed = 0;     // Of the neighbour's allocations.
-  double at_once = 0;    // Gigabytes that could leave without a copy, at the end.
+  double copied = 0;                        // Gigabytes to the host.
+  std::map<std::string, double> destroyed;  // Gigabytes whose last copy went, by reason.
+  double failed = 0;                        // Failed allocations of the neighbour.
+  double at_once = 0;                       // Gigabytes droppable without a copy, at the end.
+  std::vector<double> at_bursts;            // See Neighbour.
+  std::array<double, kLevelNames.size()> levels{};  // Seconds at each level of the device.
 
-  void Add(const Figures& other) {
-    turns += other.turns;
-    p50 += other.p50;
-    p99 += other.p99;
-    reused += other.reused;
-    copied += other.copied;
-    destroyed += other.destroyed;
-    failed += other.failed;
-    at_once += other.at_once;
+  double all_destroyed() const {
+    double sum = 0;
+    for (const auto& [reason, gigabytes] : destroyed) sum += gigabytes;
+    return sum;
+  }
+  std::pair<double, double> LeastAndMedianAtBurst() const {
+    if (at_bursts.empty()) return {0, 0};
+    std::vector<double> sorted = at_bursts;
+    std::sort(sorted.begin(), sorted.end());
+    return {sorted.front(), sorted.at(sorted.size() / 2)};
   }
 };
 
 class World {
  public:
-  World(const std::string& policy, const Thresholds& thresholds, std::uint64_t seed)
-      : machine_(SettingsOf(policy, thresholds)), neighbour_(&machine_), seed_(seed) {
-    for (int number = 0; number < kAgents; ++number) {
+  World(const Choice& choice, const std::string& policy, const Thresholds& thresholds,
+        Bytes neighbour, std::uint64_t seed)
+      : choice_(choice),
+        machine_(SettingsOf(policy, thresholds)),
+        neighbour_(&machine_, neighbour),
+        seed_(seed) {
+    for (int number = 0; number < choice_.agents; ++number) {
       Agent agent{number, std::mt19937_64(static_cast<std::uint64_t>(number) + 1000 * seed)};
       agent.tokens = kSystemTokens + 8192 + static_cast<int>(agent.random() % 16384);
       agents_.push_back(agent);
     }
-    for (Agent& agent : agents_) {  // Everybody has been here before.
+    for (Agent& agent : agents_) {  // Every agent has had a turn before.
       Pass(FirstToken(agent));
       Save(agent);
     }
   }
 
-  Figures Phase(bool neighbour) {
+  // Agents' first turns come within two seconds, or spread over the phase.
+  Figures Phase(bool neighbour, bool spread) {
     neighbour_.Enter(neighbour);
     const double start = now();
     const Bytes copied = machine_.stats().moves.bytes_down;
-    const Bytes destroyed = destroyed_;
+    const std::size_t failed = neighbour_.failed();
+    destroyed_.clear();
+    levels_ = {};
     reused_ = all_ = 0;
     std::mt19937_64 random(11 + seed_);
     using Due = std::pair<double, std::size_t>;
     std::priority_queue<Due, std::vector<Due>, std::greater<>> due;
-    std::uniform_real_distribution<double> soon(0, 2);
+    std::uniform_real_distribution<double> soon(0, spread ? choice_.seconds : 2);
     for (std::size_t at = 0; at < agents_.size(); ++at) due.emplace(soon(random), at);
     std::vector<double> ttft;
     while (!due.empty()) {
       const auto [at, number] = due.top();
       due.pop();
-      if (std::max(at, now() - start) > kPhase) break;
+      if (std::max(at, now() - start) > choice_.seconds) break;
       if (at > now() - start) Pass(at - (now() - start));
       Agent& agent = agents_[number];
       if (agent.tokens < 32768) {
         agent.tokens += 400;
-      } else {  // It begins anew behind the system prompt.
+      } else {  // It starts again after the system prompt.
         ++agent.lives;
         agent.tokens = 2 * kSystemTokens;
       }
@@ -176,14 +219,18 @@ class World {
     }
     std::sort(ttft.begin(), ttft.end());
     Figures figures;
+    if (ttft.empty()) throw std::runtime_error("no agent had a turn: --seconds is too short");
     figures.turns = static_cast<double>(ttft.size());
+    for (const double each : ttft) figures.mean += each / figures.turns;
     figures.p50 = ttft.at(ttft.size() / 2);
     figures.p99 = ttft.at(ttft.size() * 99 / 100);
     figures.reused = reused_ / all_;
     figures.copied = static_cast<double>(machine_.stats().moves.bytes_down - copied) / 1e9;
-    figures.destroyed = static_cast<double>(destroyed_ - destroyed) / 1e9;
-    figures.failed = static_cast<double>(neighbour_.failed());
+    figures.destroyed = destroyed_;
+    figures.failed = static_cast<double>(neighbour_.failed() - failed);
     figures.at_once = static_cast<double>(machine_.AtOnce()) / 1e9;
+    figures.at_bursts = neighbour_.at_bursts();
+    figures.levels = levels_;
     return figures;
   }
 
@@ -200,12 +247,13 @@ class World {
     settings.policy = policy;
     settings.graph = false;
     settings.device = kCard;
-    settings.host = kHost;
+    settings.host = choice_.host;
     settings.reserve = kCard / 25;
-    settings.write_behind_after = std::chrono::milliseconds(50);
+    settings.write_back_after = std::chrono::milliseconds(50);
     settings.thresholds = thresholds;
     settings.on_event = [this](const Event& event) {
-      if (event.action == Action::kDestroy) destroyed_ += event.bytes;
+      if (event.action != Action::kDestroy) return;
+      destroyed_[std::string(Name(event.reason))] += static_cast<double>(event.bytes) / 1e9;
     };
     return settings;
   }
@@ -216,7 +264,8 @@ class World {
   void Pass(double seconds) {
     for (const double until = now() + seconds; now() < until - 1e-9;) {
       neighbour_.Act(now());
-      machine_.Tend(std::chrono::milliseconds(10));
+      machine_.RunBackground(std::chrono::milliseconds(10));
+      levels_.at(static_cast<std::size_t>(machine_.core().engine().level())) += 0.01;
     }
   }
 
@@ -225,7 +274,7 @@ class World {
     return fmt::format("{}.{}/{}", agent.number, agent.lives, chunk);
   }
 
-  // How long it takes.
+  // Returns how long it takes.
   double FirstToken(const Agent& agent) {
     int known = 0;
     Bytes from_host = 0;
@@ -261,11 +310,13 @@ class World {
       machine_.Set(key, bytes, parent, Place::kDevice);
       return true;
     } catch (const std::runtime_error&) {
-      return false;  // It is not taken now.
+      return false;  // It is refused now.
     }
   }
 
-  Bytes destroyed_ = 0;
+  const Choice& choice_;
+  std::map<std::string, double> destroyed_;  // Gigabytes in this phase, by reason.
+  std::array<double, kLevelNames.size()> levels_{};
   VirtualMachine machine_;
   Neighbour neighbour_;
   const std::uint64_t seed_;
@@ -274,45 +325,163 @@ class World {
   double all_ = 0;
 };
 
-void Measure(const Settings& settings, Report* report) {
-  const std::uint64_t seeds = settings.quick ? 1 : 6;
-  const Thresholds table;
-  const Thresholds late{0.93, 0.94, 0.96, 0.98};
-  report->Table(
-      fmt::format("{} agents, 77 GiB of contexts, {} GiB of host memory, half of the card a "
-                  "neighbour's; {} worlds of {} s, means",
-                  kAgents, kHost / kGiB, seeds, kPhase),
-      {"policy", "levels", "neighbour", "turns", "TTFT p50 s", "p99 s", "reused", "GB copied down",
-       "GB destroyed", "its failures", "GB at once"});
-  for (const auto& [levels, thresholds] :
-       {std::pair<const char*, const Thresholds&>{"table", table}, {"late", late}}) {
-    for (const char* policy : {"lru", "documented", "score"}) {
-      std::array<Figures, 2> sum;
-      for (std::uint64_t seed = 0; seed < seeds; ++seed) {
-        World world(policy, thresholds, seed);
-        for (const bool neighbour : {false, true}) sum.at(neighbour).Add(world.Phase(neighbour));
-      }
-      for (const bool neighbour : {false, true}) {
-        const Figures& all = sum.at(neighbour);
-        const auto n = static_cast<double>(seeds);
-        report->Row({policy, levels, neighbour ? "half" : "none",
-                     fmt::format("{:.0f}", all.turns / n), fmt::format("{:.2f}", all.p50 / n),
-                     fmt::format("{:.2f}", all.p99 / n), fmt::format("{:.3f}", all.reused / n),
-                     fmt::format("{:.0f}", all.copied / n),
-                     fmt::format("{:.0f}", all.destroyed / n), fmt::format("{:.0f}", all.failed),
-                     fmt::format("{:.1f}", all.at_once / n)});
-        report->data()["agents"].push_back({{"policy", policy},
-                                            {"levels", levels},
-                                            {"neighbour", neighbour},
-                                            {"ttft_p50_s", all.p50 / n},
-                                            {"reused", all.reused / n},
-                                            {"copied_gb", all.copied / n},
-                                            {"destroyed_gb", all.destroyed / n},
-                                            {"failed", all.failed},
-                                            {"at_once_gb", all.at_once / n}});
+nlohmann::ordered_json AsJson(const Figures& figures) {
+  const auto [least, median] = figures.LeastAndMedianAtBurst();
+  nlohmann::ordered_json levels;
+  for (std::size_t at = 0; at < kLevelNames.size(); ++at) {
+    levels[std::string(kLevelNames.at(at))] = figures.levels.at(at);
+  }
+  return {{"p50_s", figures.p50},
+          {"p99_s", figures.p99},
+          {"mean_s", figures.mean},
+          {"turns", figures.turns},
+          {"reused", figures.reused},
+          {"destroyed_gb", figures.all_destroyed()},
+          {"destroyed_by_reason", figures.destroyed},
+          {"copied_gb", figures.copied},
+          {"neighbour_failures", figures.failed},
+          {"droppable_gb_at_burst", {{"least", least}, {"median", median}}},
+          {"droppable_gb_at_end", figures.at_once},
+          {"seconds_at_level", levels}};
+}
+
+// One line of the table: means over the worlds, but all failures and the least of all bursts.
+void AddRow(std::vector<std::string> cells, const std::vector<Figures>& worlds, Report* report) {
+  const auto mean = [&](auto&& of) {
+    double sum = 0;
+    for (const Figures& each : worlds) sum += of(each);
+    return sum / static_cast<double>(worlds.size());
+  };
+  Figures all;
+  for (const Figures& each : worlds) {
+    all.failed += each.failed;
+    all.at_bursts.insert(all.at_bursts.end(), each.at_bursts.begin(), each.at_bursts.end());
+    for (const auto& [reason, gigabytes] : each.destroyed) {
+      all.destroyed[reason] += gigabytes / static_cast<double>(worlds.size());
+    }
+  }
+  std::string reasons;
+  for (const auto& [reason, gigabytes] : all.destroyed) {
+    reasons += fmt::format("{}{} {:.0f}", reasons.empty() ? "" : ", ", reason, gigabytes);
+  }
+  const auto [least, median] = all.LeastAndMedianAtBurst();
+  const auto numbers = {
+      fmt::format("{:.0f}", mean([](const Figures& one) { return one.turns; })),
+      fmt::format("{:.2f}", mean([](const Figures& one) { return one.p50; })),
+      fmt::format("{:.2f}", mean([](const Figures& one) { return one.p99; })),
+      fmt::format("{:.3f}", mean([](const Figures& one) { return one.reused; })),
+      fmt::format("{:.0f}", mean([](const Figures& one) { return one.copied; })),
+      reasons.empty() ? std::string("0") : reasons,
+      fmt::format("{:.0f}", all.failed),
+      all.at_bursts.empty() ? std::string("-") : fmt::format("{:.1f}/{:.1f}", least, median),
+      fmt::format("{:.1f}/{:.1f}", mean([](const Figures& one) { return one.levels[3]; }),
+                  mean([](const Figures& one) { return one.levels[4]; }))};
+  cells.insert(cells.end(), numbers.begin(), numbers.end());
+  report->Row(std::move(cells));
+}
+
+void Measure(const Choice& choice, Report* report) {
+  report->Table(fmt::format("{} agents, {} GiB of host memory; {} worlds of {} s, means",
+                            choice.agents, choice.host / kGiB, choice.worlds, choice.seconds),
+                {"policy", "levels", "arrivals", "neighbour GiB", "turns", "TTFT p50 s", "p99 s",
+                 "reused", "GB copied down", "GB destroyed", "its failures",
+                 "GB at burst least/median", "s CRITICAL/EMERGENCY"});
+  const Bytes most = *std::max_element(choice.neighbours.begin(), choice.neighbours.end());
+  for (const std::string& levels : choice.levels) {
+    for (const std::string& arrivals : choice.arrivals) {
+      for (const std::string& policy : choice.policies) {
+        std::map<Bytes, std::vector<Figures>> all;
+        for (std::uint64_t seed = 0; seed < choice.worlds; ++seed) {
+          // Each world begins with a phase in which the neighbour is not there.
+          World world(choice, policy, LevelsCalled(levels), most, seed);
+          for (const Bytes neighbour : {Bytes{0}, most}) {
+            if (neighbour != 0 && most == 0) continue;
+            const Figures figures = world.Phase(neighbour != 0, arrivals == "spread");
+            if (std::ranges::find(choice.neighbours, neighbour) == choice.neighbours.end()) {
+              continue;
+            }
+            all[neighbour].push_back(figures);
+            if (!choice.json) continue;
+            nlohmann::ordered_json one = {{"policy", policy},
+                                          {"levels", levels},
+                                          {"arrivals", arrivals},
+                                          {"world", seed},
+                                          {"seconds", choice.seconds},
+                                          {"agents", choice.agents},
+                                          {"host_gib", choice.host / kGiB},
+                                          {"neighbour_gib", neighbour / kGiB}};
+            one.update(AsJson(figures));
+            fmt::print("{}\n", one.dump());
+          }
+        }
+        for (const auto& [neighbour, worlds] : all) {
+          AddRow({policy, levels, arrivals, fmt::format("{}", neighbour / kGiB)}, worlds, report);
+        }
       }
     }
   }
+}
+
+constexpr std::string_view kUsage =
+    "Measures what agents keep beside a neighbour, on a machine of virtual time.\n"
+    "usage: agents [--quick] [--json] [--seconds S] [--worlds N] [--policy lru|documented|score]\n"
+    "              [--levels table|late] [--arrivals burst|spread] [--neighbour SHARE|GiB]\n"
+    "              [--host-gib N] [--agents N]\n"
+    "--neighbour: up to 1 a share of the card of 139 GiB, above it GiB. --json: one object a line\n"
+    "for each world and setting.\n";
+
+Choice ChoiceOf(int argc, char** argv) {
+  Choice choice;
+  const auto stop = [](int code) {
+    fmt::print(code == 0 ? stdout : stderr, "{}", kUsage);
+    std::exit(code);
+  };
+  for (int at = 1; at < argc; ++at) {
+    const std::string_view name = argv[at];
+    if (name == "--help") stop(0);
+    if (name == "--json") {
+      choice.json = true;
+      continue;
+    }
+    if (name == "--quick") {
+      choice.worlds = 1;
+      continue;
+    }
+    if (++at == argc) stop(2);
+    const std::string value = argv[at];
+    const auto one_of = [&](std::initializer_list<std::string_view> names) {
+      if (std::ranges::find(names, value) == names.end()) stop(2);
+      return std::vector<std::string>{value};
+    };
+    const auto number = [&](double least) {
+      char* end = nullptr;
+      const double parsed = std::strtod(value.c_str(), &end);
+      if (value.empty() || *end != '\0' || !(parsed >= least) || parsed > 1e6) stop(2);
+      return parsed;
+    };
+    if (name == "--seconds") {
+      choice.seconds = number(1);
+    } else if (name == "--worlds") {
+      choice.worlds = static_cast<std::uint64_t>(number(1));
+    } else if (name == "--policy") {
+      choice.policies = one_of({"lru", "documented", "score", "hybrid", "workflow"});
+    } else if (name == "--levels") {
+      choice.levels = one_of({"table", "late"});
+    } else if (name == "--arrivals") {
+      choice.arrivals = one_of({"burst", "spread"});
+    } else if (name == "--neighbour") {
+      const double most = number(0);
+      choice.neighbours = {static_cast<Bytes>(most <= 1 ? most * static_cast<double>(kCard)
+                                                        : most * static_cast<double>(kGiB))};
+    } else if (name == "--host-gib") {
+      choice.host = static_cast<Bytes>(number(1)) * kGiB;
+    } else if (name == "--agents") {
+      choice.agents = static_cast<int>(number(1));
+    } else {
+      stop(2);
+    }
+  }
+  return choice;
 }
 
 }  // namespace
@@ -320,12 +489,13 @@ void Measure(const Settings& settings, Report* report) {
 
 int main(int argc, char** argv) try {
   using namespace spillway::bench;
-  const Settings settings = ParseArguments(
-      argc, argv, "Measures what agents keep beside a neighbour, on a machine of virtual time.");
+  const Choice choice = ChoiceOf(argc, argv);
+  Settings settings;
+  settings.json = choice.json;
   Report report(settings);
   report.Begin("agents");
-  Measure(settings, &report);
-  report.End();
+  Measure(choice, &report);
+  if (!choice.json) report.End();
   return 0;
 } catch (const std::exception& error) {
   fmt::print(stderr, "agents: {}\n", error.what());

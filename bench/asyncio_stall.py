@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""A thousand gets and sets at once from one event loop: how long it was held up.
+# SPDX-License-Identifier: Apache-2.0
+"""A thousand gets and sets at once from one event loop: how long the loop was blocked.
 
   make bench-asyncio
 
-A ticker in the loop wants to run every millisecond; its longest delay is the stall. Beside it the
-same with nothing going on, and with the synchronous cache called from coroutines. Then calls are
-cancelled by the thousand: what is left afterwards is counted.
+A ticker in the loop wants to run every millisecond; its longest delay is the stall. For comparison:
+the same with no calls, and with the synchronous cache called from coroutines. Then calls are
+cancelled by the thousand, and what is left afterwards is counted.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ CALLS = 1000
 
 
 class Ticker:
-    """Longest time between two turns of the loop, less the millisecond it asks for."""
+    """The longest time between two turns of the loop, minus the millisecond it asks for."""
 
     async def __aenter__(self):
         self.worst, self.on = 0.0, True

@@ -1,11 +1,10 @@
-// What one decision costs among a million entries: who leaves, so that one more
-// can enter. Without a graph, with one that knows nobody, and with 10,000 live
-// steps whose keys are in the cache, in a hundred runs and in one run in a row; by
-// last use and by the learnt score; and one state change of these followed by 100
-// victims. What is timed are whole sets, each of which lets one leave, beside sets
-// for which there is room: the difference is the decision and what it takes to let
-// go. Every eighth is followed by a read, so that there is something to learn. Time
-// goes on by 50 us with each.
+// SPDX-License-Identifier: Apache-2.0
+// The cost of one eviction decision among a million entries. Without a graph; with a graph that
+// knows none of them; and with 10,000 live steps whose keys are in the cache, in a hundred runs and
+// in one long run; with LRU and with the learned score; and one state change of the graph followed
+// by 100 evictions. Measured are whole sets that evict one entry each, and sets for which there is
+// room; the difference is the decision and the eviction. Every eighth set is followed by a read, so
+// that there is something to learn. Time advances by 50 us with each.
 #include <random>
 #include <vector>
 
@@ -47,7 +46,7 @@ struct World {
     if (!opened) Stop(opened.error().message);
     core = std::move(*opened);
     if (with_graph) core->Attach(graph, {});
-    // Those of the runs lie between the others.
+    // Keys of the runs are spread among the others.
     const auto every = entries / static_cast<std::size_t>(std::max(runs * steps, 1));
     std::size_t bound = 0;
     for (std::size_t at = 0; at < entries; ++at) {
@@ -98,13 +97,13 @@ struct World {
     clock->Advance(std::chrono::microseconds(50));
     Set(fmt::format("k{}", next_++));
     if (next_ % 8 != 0) return;
-    // One of the later half, most of which are there.
+    // One of the later half, most of which are in the cache.
     Lease lease;
     (void)core->Get(fmt::format("k{}", next_ - 1 - random_() % (1 + std::min(next_ - 1, half()))),
                     &lease);
   }
   std::uint64_t half() const { return entries / 2; }
-  // Here and there among the later ones.
+  // Spread among the later ones.
   void EraseSome(std::size_t count) {
     constexpr std::uint64_t kEvery = 7;
     for (std::uint64_t at = next_; count > 0 && at > kEvery; at -= kEvery) {
@@ -131,8 +130,8 @@ double PerSet(World* world, std::size_t sets) {
   return (ThreadCpuSeconds() - start) / static_cast<double>(sets) * 1e9;
 }
 
-// The same where there is room: what is erased first leaves it. The difference is
-// what it takes to choose one of a million and to let it go.
+// The same with room, since an entry is erased first. The difference to the above is the cost of
+// choosing one of a million entries and evicting it.
 double PerSetInRoom(World* world, std::size_t sets) {
   const std::size_t room = std::min(sets, world->entries / 10);
   world->EraseSome(room);
@@ -155,7 +154,7 @@ constexpr Case kCases[] = {
     {"score, one run of 10,000 live steps", "score", 1, 10'000, true},
 };
 
-// One state change, heard, and 100 sets with a victim each.
+// One state change, then 100 sets with an eviction each.
 std::pair<double, double> Changes(World* world, int events) {
   std::vector<double> change;
   std::vector<double> hundred;
@@ -182,7 +181,7 @@ int Main(int argc, char** argv) {
                 "change + 100 victims, us"});
   for (const Case& each : kCases) {
     World world(each.policy, entries, each.runs, each.steps, each.graph);
-    (void)PerSet(&world, sets);  // All that were there first have left.
+    (void)PerSet(&world, sets);  // All initial entries have been evicted.
     std::vector<double> ns;
     for (int turn = 0; turn < 5; ++turn) ns.push_back(PerSet(&world, sets / 5));
     const double median = Median(ns);
@@ -198,7 +197,7 @@ int Main(int argc, char** argv) {
       report.Add(
           {fmt::format("change + 100 victims, {}", each.what), with / 1000, 1, 0, false, "ms"});
     }
-    const bool leads = each.policy != "score" || world.core->stats().score.leads;
+    const bool leads = each.policy != "score" || world.core->stats().score.active;
     report.Row({fmt::format("{}{}", each.what, leads ? "" : " (by last use!)"),
                 fmt::format("{:.0f}", median), fmt::format("{:.0f}", Median(in_room)),
                 fmt::format("{:.0f}", decision), change, hundred});

@@ -1,8 +1,9 @@
-// Measures the disk tier beside a raw O_DIRECT io_uring loop on the same file
-// system, in one run: entries of 1, 4 and 64 MiB, written and read by the same
-// number of threads. Both sides end with a sync. Ours seals what it writes and
-// verifies what it reads; the raw loop moves bytes. docs/bench.md says how to
-// read it. SPILLWAY_BENCH_DIR names a directory on the disk to be measured.
+// SPDX-License-Identifier: Apache-2.0
+// The disk tier beside a raw O_DIRECT io_uring loop on the same file system, in one run: entries of
+// 1, 4 and 64 MiB, written and read by the same number of threads. Both sides end with a sync. The
+// tier checksums what it writes and verifies what it reads; the raw loop only moves bytes.
+// docs/bench.md explains the figures. SPILLWAY_BENCH_DIR names a directory on the disk to be
+// measured.
 #include <fcntl.h>
 #include <liburing.h>
 #include <sys/resource.h>
@@ -74,7 +75,7 @@ Rate Measure(const Shape& shape, const std::function<void(int)>& each,
   return {moved / wall, (ProcessCpuSeconds() - cpu) / wall};
 }
 
-// Memory to move from and to: more than the processor's caches hold.
+// Memory to copy from and to: more than the processor's caches hold.
 class Memory {
  public:
   Memory(const Shape& shape, std::uint64_t seed) : entry_(shape.entry) {
@@ -94,7 +95,7 @@ class Memory {
 };
 using Memories = std::vector<Memory>;  // One for each thread.
 
-// The peer: blocks of 1 MiB, as many in flight as our pieces, all the time.
+// The peer: blocks of 1 MiB, always as many in flight as the tier has pieces in flight.
 class RawLoop {
  public:
   RawLoop(const std::string& path, const Shape& shape) : shape_(shape) {
@@ -259,7 +260,7 @@ void MeasureShape(const Shape& shape, const std::string& root, Report* report) {
       const Rate rates[] = {raw.Run(true, from), ours.Write(from), raw.Run(false, to),
                             ours.Read(to)};
       ours.Clear();
-      if (round < 0) continue;  // Both files' space has now been written once.
+      if (round < 0) continue;  // From here on the space of both files has been written once.
       raw_write.Add(rates[0]);
       our_write.Add(rates[1]);
       raw_read.Add(rates[2]);
@@ -282,7 +283,7 @@ void MeasureDisk(const Settings& settings, Report* report) {
                   settings.quick ? "128 MiB" : "1 GiB", root),
       {"entry", "way", "threads", "raw GiB/s", "ours GiB/s", "x raw", "raw cores", "our cores"});
   for (const Bytes entry : {kMiB, 4 * kMiB, 64 * kMiB}) {
-    // A small entry is one piece: it takes more threads to keep a disk busy.
+    // A small entry is one piece, so it takes more threads to keep a disk busy.
     Shape shape{entry, entry == kMiB ? 4 : 2};
     if (settings.quick) {
       shape.total = 128 * kMiB;
@@ -290,7 +291,7 @@ void MeasureDisk(const Settings& settings, Report* report) {
     }
     MeasureShape(shape, root, report);
   }
-  // A long context that somebody waits for.
+  // One long context, with a reader waiting for it.
   const Bytes large = settings.quick ? 256 * kMiB : kGiB;
   MeasureShape({large, 1, large, settings.quick ? 3 : 7}, root, report);
 }

@@ -1,7 +1,7 @@
-// Measures the step graph with 10,000 live steps and as many keys: one state
-// change (a step starts or finishes) plus the 100 keys that would leave first,
-// in the shapes that cost least and most; and what the same questions cost with
-// no run attached. docs/reference/step-graph.md has the figures.
+// SPDX-License-Identifier: Apache-2.0
+// The step graph with 10,000 live steps and as many keys: one state change (a step starts or
+// finishes) plus the 100 keys to evict first, in the shapes that cost least and most; and the cost
+// of the same queries with no run attached. docs/reference/step-graph.md has the figures.
 #include <algorithm>
 #include <random>
 #include <vector>
@@ -26,8 +26,8 @@ void Must(const Status& status) {
   if (!status) Stop(status.error().message);
 }
 
-// `runs` runs of `steps` steps each: chains that go round, with a join of two
-// branches at every tenth step. Every step has an agent and a key of its own.
+// `runs` runs of `steps` steps each: chains with a loop, and a join of two branches at every tenth
+// step. Every step has an agent and a key of its own.
 struct World {
   World(int run_count, int step_count) : runs(run_count), steps(step_count) {
     for (int run = 0; run < runs; ++run) Build(run);
@@ -49,9 +49,9 @@ struct World {
     at.push_back(0);
   }
 
-  // The next thing that happens in that run.
+  // The next event of that run.
   void Advance(int run) {
-    int& half = at[static_cast<std::size_t>(run)];  // Two events a step.
+    int& half = at[static_cast<std::size_t>(run)];  // Two events per step.
     const std::string step = Step(half / 2);
     Must(half % 2 == 0 ? graph.Start(Run(run), step, now) : graph.Finish(Run(run), step, now));
     half = (half + 1) % (2 * steps);
@@ -68,7 +68,7 @@ using Stamp = double (*)();  // Seconds.
 
 struct Times {
   std::vector<double> change;   // With its 100 victims, ns.
-  std::vector<double> refresh;  // The same, where time has moved by a tick.
+  std::vector<double> refresh;  // The same, when time has advanced by a tick.
   std::vector<double> facts;
 };
 
@@ -77,8 +77,7 @@ double Quantile(std::vector<double> samples, double share) {
   return samples[static_cast<std::size_t>(share * static_cast<double>(samples.size() - 1))];
 }
 
-// Time stands still but for every 50th event, when all running steps are looked
-// at again.
+// Time stands still except at every 50th event, when all running steps are evaluated again.
 Times Measure(World* world, int events, Stamp stamp) {
   Times times;
   std::mt19937_64 random(7);

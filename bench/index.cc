@@ -1,6 +1,7 @@
-// Measures the index beside its peers in one run: a hit with lease and release,
-// get-or-insert, one reclaim plan over a million entries with a reader beside
-// it, and the bytes an entry costs. docs/bench.md says how to read it.
+// SPDX-License-Identifier: Apache-2.0
+// The index beside its peers in one run: a hit with lease and release, get-or-insert, one reclaim
+// plan over a million entries with a concurrent reader, and the bytes an entry costs. docs/bench.md
+// explains the figures.
 #include <functional>
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@ constexpr std::string_view kPeer = "RocksDB HyperClockCache";
 struct Sizes {
   std::size_t keys = 1'000'000;
   std::size_t entries = 100'000;
-  std::size_t requests = 1'000'000;  // Of each thread in each run.
+  std::size_t requests = 1'000'000;  // Per thread and run.
   int rounds = 15;
 
   static Sizes For(const Settings& settings) {
@@ -42,11 +43,11 @@ Streams MakeStreams(std::size_t keys, std::size_t requests) {
   return streams;
 }
 
-// One engine in one role: `run(threads)` sends each thread's whole stream.
+// One engine in one role: `run(threads)` processes each thread's whole stream.
 struct Contestant {
   std::string name;
   std::function<Elapsed(int)> run;
-  // Nanoseconds of one request as its thread saw it: [threads - 1][round].
+  // Nanoseconds per request, as its thread measured: [threads - 1][round].
   std::array<std::vector<double>, kThreadsMax> ns = {};
 
   double Mops(int threads) const {
@@ -54,8 +55,7 @@ struct Contestant {
   }
 };
 
-// All contestants inside each round, so that a slow moment of the machine
-// meets all of them alike.
+// Runs all contestants within each round, so that a slow moment of the machine affects all of them.
 void RunRounds(const Settings& settings, const Sizes& sizes, Report* report,
                std::vector<Contestant>* contestants) {
   Elapsed sum;
@@ -74,11 +74,11 @@ void RunRounds(const Settings& settings, const Sizes& sizes, Report* report,
   report->data()["share_of_time_running"].push_back(sum.cpu / sum.wall);
 }
 
-// Keeps the optimizer from dropping what nobody looks at.
+// Keeps the optimizer from removing unused results.
 void Consume(std::uint64_t sum) { asm volatile("" : : "r"(sum) : "memory"); }
 
-// `each(requests, n)` handles requests[0..n). The first quarter of the stream
-// runs unmeasured, so that no engine pays for the caches its predecessor used.
+// `each(requests, n)` handles requests[0..n). The first quarter of the stream is not measured, so
+// that no engine pays for cold processor caches.
 template <typename Each>
 Elapsed SendAll(const Streams& streams, int threads, Each&& each) {
   const std::size_t requests = streams[0].size();
@@ -134,7 +134,7 @@ void PrintRows(const std::vector<Contestant>& contestants, const char* part, Rep
   }
 }
 
-// The first of them beside the peer, with the design's line and goal.
+// Compares the first contestant with the peer, with the design's line and goal.
 void AddAgainstPeer(const char* part, const std::vector<Contestant>& contestants, Report* report) {
   for (const Contestant& peer : contestants) {
     if (peer.name != kPeer) continue;
@@ -153,7 +153,7 @@ std::vector<std::string> Columns() {
 
 void MeasureHits(const Settings& settings, Report* report) {
   const Sizes sizes = Sizes::For(settings);
-  // Zipf over the resident keys alone is the stream with all misses left out.
+  // Zipf over the resident keys only is the stream without its misses.
   const Streams streams = MakeStreams(sizes.entries, sizes.requests);
 
   SpillwayEngine ours(sizes.entries);
@@ -183,7 +183,7 @@ void MeasureHits(const Settings& settings, Report* report) {
 #if defined(SPILLWAY_HAVE_ROCKSDB)
   RocksEngine hyper = RocksEngine::HyperClock(sizes.entries);
   PutAll(&hyper, sizes.entries);
-  // Shards fill unevenly: a quarter more, so that all of it is resident.
+  // Shards fill unevenly: a quarter more capacity keeps everything resident.
   RocksEngine lru = RocksEngine::Lru(sizes.entries * 5 / 4, 4);
   PutAll(&lru, sizes.entries);
   all.push_back({std::string(kPeer), GetAll(&hyper, &streams)});

@@ -1,6 +1,7 @@
-// Measures the tiers together: how much of a shared card we use beside a
-// neighbour, how many contexts survive a squeeze through all tiers, and what
-// copying behind costs those in front. docs/bench.md says how to read it.
+// SPDX-License-Identifier: Apache-2.0
+// The tiers together: how much of a shared card the cache uses beside a neighbour, how many
+// contexts survive a squeeze through all tiers, and what write-back costs concurrent clients.
+// docs/bench.md explains the figures.
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,7 +50,7 @@ std::unique_ptr<Cache> Open(const Options& options) {
   return std::move(*cache);
 }
 
-// Words that tell whose they are and where they stand.
+// Content that identifies its context and its position in it.
 void Write(std::uint64_t owner, std::vector<std::uint64_t>* words) {
   for (std::size_t i = 0; i < words->size(); ++i) (*words)[i] = owner * 0x9e3779b97f4a7c15ULL + i;
 }
@@ -67,13 +68,13 @@ std::string Key(std::uint64_t number) { return fmt::format("context:{:06}", numb
 // --- beside a neighbour ---
 
 void Share(const Settings& settings, Report* report) {
-  const Scratch scratch;  // Where the card's file goes when all is over.
+  const Scratch scratch;  // Holds the card's file until the end.
   ::setenv("SPILLWAY_RUN_DIR", scratch.path().c_str(), 1);
   const std::string card = "bench";
   constexpr Bytes kTotal = kGiB;
   constexpr Bytes kEntry = kMiB;
   const double hold = settings.quick ? 3 : 30;
-  CardNeighbour neighbour(card, kTotal);  // Forks, so before any thread.
+  CardNeighbour neighbour(card, kTotal);  // Forks, so it is made before any thread.
 
   Options options;
   options.card = card;
@@ -107,7 +108,7 @@ void Share(const Settings& settings, Report* report) {
       {"neighbour", "its wait ms", "ours MiB", "of MiB", "share", "level", "changes while held"});
   for (const double share : {0.0, 0.5, 0.8, 0.92}) {
     const double waited = neighbour.Hold(static_cast<Bytes>(share * kTotal));
-    Pause(std::chrono::seconds(3));  // Until levels and our growth have followed.
+    Pause(std::chrono::seconds(3));  // Until levels and the tier's size have adapted.
     const std::uint64_t before = changes;
     double ours = 0;
     double idle = 0;
@@ -139,7 +140,7 @@ void Share(const Settings& settings, Report* report) {
 
 // --- through all tiers ---
 
-void Journey(const Settings& settings, Report* report) {
+void History(const Settings& settings, Report* report) {
   const Bytes scale = settings.quick ? 16 : 1;
   const Scratch scratch;
   auto pressure = std::make_shared<testing::ManualPressure>(256 * kMiB / scale);
@@ -160,7 +161,7 @@ void Journey(const Settings& settings, Report* report) {
   std::vector<std::size_t> sizes;
   const auto start = Steady::now();
   while (set < goal) {
-    // From calm to flood and back, once a second.
+    // From RELAXED to EMERGENCY and back, once a second.
     pressure->Set(0.58 + 0.4 * std::sin(6.28318 * SecondsSince(start)));
     const std::size_t bytes = (1U + count * 7 % 16) * kMiB / scale;
     std::vector<std::uint64_t> words(bytes / sizeof(std::uint64_t));
@@ -202,7 +203,7 @@ void Journey(const Settings& settings, Report* report) {
   report->Add({"contexts destroyed", static_cast<double>(destroyed), 0, 0, false, ""});
 }
 
-// --- copying behind ---
+// --- write-back ---
 
 struct Front {
   std::unique_ptr<Cache> cache;
@@ -210,7 +211,7 @@ struct Front {
   std::uint64_t operations = 0;
 };
 
-// Half of the time at work: sets and gets of 1 MiB contexts.
+// Busy half of the time: sets and gets of 1 MiB contexts.
 void Work(Front* front, double seconds, std::uint64_t first, std::uint64_t keys,
           std::vector<std::uint64_t>* words) {
   const auto start = Steady::now();
@@ -224,7 +225,7 @@ void Work(Front* front, double seconds, std::uint64_t first, std::uint64_t keys,
         const Source source(words->data(), words->size() * sizeof(std::uint64_t));
         if (Status ok = front->cache->Set(Key(key), source); !ok) Fail(ok.error().message);
       } else if (auto got = front->cache->Get(Key(key)); got && *got) {
-        // A reader looks at what it gets: here, one word of every page.
+        // A reader reads what it gets: here one word per page.
         std::uint64_t sum = 0;
         for (Bytes i = 0; i < (*got)->size(); i += 4096) {
           sum += static_cast<std::uint64_t>((*got)->data()[i]);
@@ -250,7 +251,7 @@ void Behind(const Settings& settings, Report* report) {
     options.host_pressure_source = "fixed:0.1";
     options.disk_dir = scratch.disk();
     options.disk_capacity = 4 * kGiB;
-    if (!behind) options.write_behind_after.reset();
+    if (!behind) options.write_back_after.reset();
     return Front{.cache = Open(options)};
   };
   Front with = open(with_dir, true);
@@ -287,7 +288,7 @@ void Behind(const Settings& settings, Report* report) {
   }
   Pause(std::chrono::seconds(settings.quick ? 2 : 10));
   const Stats quiet = with.cache->stats();
-  // Whatever can be dropped at once was backed; then it comes from below.
+  // Entries that can be dropped at once were clean; then they are read from a lower tier.
   const Reclaimed dropped = with.cache->Reclaim(quiet.device.held, Duration::zero());
   const Stats after = with.cache->stats();
   const double share =
@@ -304,9 +305,9 @@ void Behind(const Settings& settings, Report* report) {
       {fmt::format("{:.3f}", Median(ratios)), fmt::format("{:.3f}", least_backed),
        fmt::format("{:.3f} ({})", share, FormatBytes(dropped.freed)),
        fmt::format("{} of {}", right, kKeys),
-       fmt::format("{:.3f}", static_cast<double>(quiet.host.backed) /
+       fmt::format("{:.3f}", static_cast<double>(quiet.host.clean) /
                                  static_cast<double>(std::max<Bytes>(1, quiet.host.bytes)))});
-  report->Add({"foreground with write-behind / without", Median(ratios), 0.95, 0.95, true, ""});
+  report->Add({"foreground with write-back / without", Median(ratios), 0.95, 0.95, true, ""});
   report->Add({"idle bytes backed under load (by account)", least_backed, 0.9, 0.9, true, ""});
   report->Add(
       {"idle bytes backed after 10 s quiet (dropped, read back)", share, 0.9, 0.9, true, ""});
@@ -323,7 +324,7 @@ int main(int argc, char** argv) {
   Report report(settings);
   report.Begin("tiers");
   if (settings.Runs("share")) Share(settings, &report);
-  if (settings.Runs("journey")) Journey(settings, &report);
+  if (settings.Runs("journey")) History(settings, &report);
   if (settings.Runs("behind")) Behind(settings, &report);
   report.End();
   return 0;

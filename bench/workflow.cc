@@ -1,6 +1,7 @@
-// What a step graph is worth, on a machine of virtual time: the real engine, a
-// GPU and a host that only count, and a link of a given speed. The same figures
-// on every machine. docs/reference/workflow.md has them.
+// SPDX-License-Identifier: Apache-2.0
+// The benefit of a step graph, on a machine with virtual time: the real engine, a GPU and a host
+// tier that only count bytes, and a link of a given speed. The same figures on every machine;
+// docs/reference/workflow.md has them.
 #include <cmath>
 #include <random>
 #include <string>
@@ -41,13 +42,13 @@ struct Result {
   std::size_t hits = 0;
   Duration stall{};
   Bytes moved = 0;
-  MoveStats moves;
+  TransferStats moves;
 
   double hit_ratio() const { return static_cast<double>(hits) / static_cast<double>(steps); }
   double stall_s() const { return Seconds(stall) / static_cast<double>(steps); }
 };
 
-// Agents with a context each, and a graph in which they follow one another.
+// Agents with one context each, and a graph in which they follow one another.
 class Ring {
  public:
   Ring(const VirtualMachine::Settings& settings, std::size_t agents)
@@ -65,7 +66,7 @@ class Ring {
       Must(graph.Bind("r", Agent(at), Agent(at), KeyKind::kFixed, machine_.now()));
     }
   }
-  // The graph hears of step `told`; the context of `used` is read.
+  // The graph is told of step `told`; the context of `used` is read.
   void Step(std::size_t told, std::size_t used, double work_s) {
     if (told_) (void)machine_.graph().Start("r", Agent(told), machine_.now());
     ++result_.steps;
@@ -159,7 +160,7 @@ void KvFlowShape() {
   }
 }
 
-// `lie`: the graph is told of its own order while another is lived.
+// `lie`: the graph is told one order while the agents run in another.
 Result Random(bool graph, bool lie, std::uint64_t seed, int steps) {
   VirtualMachine::Settings settings = Room(6, 12e9);
   settings.graph = graph;
@@ -215,8 +216,8 @@ void Deterministic() {
   }
 }
 
-// Magentic-One: after the ledger comes itself (.60), the coder (.29) or a tool
-// (.11), and then the ledger again. Every so many turns others take the card.
+// Magentic-One: after the ledger comes the ledger again (.60), the coder (.29) or a tool (.11), and
+// then the ledger. After a number of turns other processes take the card.
 struct Branching {
   explicit Branching(std::size_t room) : machine(Room(room, 12e9)) {
     for (const std::string& name : names) machine.Set(name, kContext);
@@ -283,14 +284,14 @@ void Branches() {
         world.Turn(static_cast<double>(random() % 10'000) / 10'000);
       }
       world.OthersTakeTheCard();
-      const MoveStats moves = world.machine.stats().moves;
-      // The ledger itself is certain; of what was chosen among branches:
-      const double wasted = static_cast<double>(moves.ahead_wasted_bytes / kContext) /
+      const TransferStats transfers = world.machine.stats().moves;
+      // The ledger itself is certain. Of prefetches chosen among branches:
+      const double wasted = static_cast<double>(transfers.ahead_wasted_bytes / kContext) /
                             static_cast<double>(world.chosen);
       const double p = world.p_sum / static_cast<double>(world.chosen);
       fmt::print("  {:<5} {:<18} {:<7} {:.3f}            {:.3f}   {:.3f}\n", room, every,
                  world.chosen, p, wasted, 1 - p);
-      // Two standard deviations of so many draws.
+      // Two standard deviations for that many draws.
       const double noise = 2 * std::sqrt(p * (1 - p) / static_cast<double>(world.chosen));
       Hold(wasted <= 1 - p + noise, "wastes no more than 1 - p of what it chose");
     }

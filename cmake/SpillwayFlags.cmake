@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Compiler settings common to every target of this tree.
 
 set(CMAKE_CXX_STANDARD 23)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # spillway_folder(NAME [LINK folder...] [PARTS target...] [SAN_LATER])
 #
 # One folder of src/ as targets, from what lies in it:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The installed library: the objects of the folders below, once as
 # libspillway.so.0 and once as libspillway.a. Nothing of fmt, xxHash and the
 # like shows in the shared library's interface: users need the standard library
@@ -53,10 +54,14 @@ set_property(TARGET spillway PROPERTY LINK_DEPENDS "${version_script}")
 
 if(NOT SPILLWAY_SANITIZE AND NOT SPILLWAY_COVERAGE)
   include(SpillwaySelfContained)
+  include(SpillwayPrograms)
 endif()
 if(SPILLWAY_WHEEL)
   install(FILES $<TARGET_FILE:spillway_self_contained> DESTINATION spillway/_lib
           RENAME libspillway.so.0 COMPONENT python)
+  # In the environment's own bin: the commands work as soon as the package is installed.
+  install(PROGRAMS $<TARGET_FILE:spillway_program> $<TARGET_FILE:spillwayd_program>
+          DESTINATION "${SKBUILD_SCRIPTS_DIR}" COMPONENT python)
   return()
 endif()
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # libspillway.so with its parts inside, so that it needs nothing but glibc and
 # libstdc++: for the Python package, which takes it along. The objects are those
 # of the library; what they take from fmt, spdlog and toml++ is compiled once

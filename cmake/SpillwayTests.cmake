@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Tests are built by the target `tests` (the unit tests alone by `unit_tests`)
 # and registered with ctest, one ctest test per program. Every gtest program
 # leaves <build>/test-results/<program>.json, from which tools/tally.py counts

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Writes spillway/version.h, the only header of include/spillway that is
 # generated: it is installed beside the others.
 

@@ -1,7 +1,7 @@
-// The C ABI's border under random calls: any order, any sizes, handles that are
-// old, doubled or made up, structs of other lengths. Whatever comes: no crash, no
-// leak, codes that are codes, and a message with every failure. Pointers are
-// always those of memory that exists, since no check could tell others.
+// SPDX-License-Identifier: Apache-2.0
+// The C ABI under random calls: any order, any sizes, handles that are old, doubled or invented,
+// structs of other lengths. Always: no crash, no leak, valid codes, and a message with every
+// failure. Pointers always refer to existing memory, since no check could detect others.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -44,7 +44,7 @@ void Text(spillway_code code, char* text) {
 void Keep(World& world, const spillway_lease& lease) {
   if (lease.handle == 0) return;
   if (lease.bytes > 0 && lease.data == nullptr) std::abort();
-  // Every byte that is lent can be read.
+  // Every leased byte must be readable.
   std::uint8_t sum = 0;
   for (std::uint64_t i = 0; i < lease.bytes; ++i) {
     sum = static_cast<std::uint8_t>(sum + static_cast<const std::uint8_t*>(lease.data)[i]);
@@ -58,8 +58,8 @@ void Keep(World& world, const spillway_lease& lease) {
 }
 
 std::int64_t Number(FuzzedDataProvider& data) {
-  return data.PickValueInArray<std::int64_t>(
-      {0, 1, 5, -1, -2, 1000, INT64_MAX, INT64_MIN, std::int64_t{data.ConsumeIntegral<std::int16_t>()}});
+  return data.PickValueInArray<std::int64_t>({0, 1, 5, -1, -2, 1000, INT64_MAX, INT64_MIN,
+                                              std::int64_t{data.ConsumeIntegral<std::int16_t>()}});
 }
 
 std::size_t SizeOf(FuzzedDataProvider& data, std::size_t right) {
@@ -103,12 +103,13 @@ void Release(World& world, FuzzedDataProvider& data) {
   const auto at = data.ConsumeIntegralInRange<std::size_t>(0, world.leases.size() - 1);
   spillway_lease copy = world.leases[at];
   Check(spillway_lease_release(&world.leases[at]));
-  if (spillway_lease_release(&copy) == SPILLWAY_OK) std::abort();  // Twice is told from once.
+  // A second release must be detected.
+  if (spillway_lease_release(&copy) == SPILLWAY_OK) std::abort();
   world.leases.erase(world.leases.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-// A library's function has another type than its caller knows; as long as both are
-// called alike that is all there is to it.
+// The library's functions have another type than the caller declares. That is harmless as long as
+// both are called the same way.
 using Deleter = void (*)(void*);
 __attribute__((no_sanitize("function"))) void Delete(Deleter deleter, void* tensor) {
   deleter(tensor);
@@ -137,8 +138,8 @@ void Tensor(World& world, FuzzedDataProvider& data) {
   if (code != SPILLWAY_OK) return;
   world.leases.pop_back();
   world.tensors.push_back(managed);
-  // Let go at once: where its deleter stands is the form's business, so a plain
-  // one and a versioned one are told apart by their first word.
+  // Deleted at once. The place of the deleter depends on the form; a plain tensor and a versioned
+  // one differ in their first word.
   const auto* words = static_cast<const std::uint64_t*>(managed);
   const bool versioned = words[0] == (std::uint64_t{1} << 32 | 1);
   Deleter deleter = nullptr;
@@ -172,7 +173,7 @@ void Batch(World& world, FuzzedDataProvider& data) {
     operation.order.after = data.ConsumeIntegralInRange(-1, 3);
     operation.wait_ms = data.PickValueInArray<std::int64_t>({0, -1, -2, 1});
   }
-  // A stride that is not the struct's would lead past the array.
+  // A stride other than the struct's size would lead past the array.
   if (!operations.empty() && operations[0].size != sizeof(spillway_operation)) {
     operations.resize(1);
   }
@@ -204,23 +205,36 @@ void Graph(World& world, FuzzedDataProvider& data) {
   std::int64_t steps = 0;
   std::size_t seen = 0;
   switch (data.ConsumeIntegralInRange(0, 14)) {
-    case 0: return Check(spillway_graph_begin(world.graph, run, step, other));
-    case 1: return Check(spillway_graph_add_step(world.graph, run, step, other));
-    case 2: return Check(spillway_graph_add_edge(world.graph, run, step, other,
-                                                 data.ConsumeBool() ? 1 : 0, {nullptr, 0}));
-    case 3: return Check(spillway_graph_bind(world.graph, run, step, other,
-                                             data.ConsumeIntegralInRange(-1, 3)));
-    case 4: return Check(spillway_graph_start(world.graph, run, step));
-    case 5: return Check(spillway_graph_finish(world.graph, run, step, &other, 1));
-    case 6: return Check(spillway_graph_skip(world.graph, run, step));
-    case 7: return Check(spillway_graph_fail(world.graph, run, step,
-                                             data.ConsumeIntegralInRange(-1, 3)));
-    case 8: return Check(spillway_graph_loop(world.graph, run, step, other));
-    case 9: return Check(spillway_graph_end(world.graph, run, data.ConsumeIntegralInRange(0, 4)));
-    case 10: return Text(spillway_graph_steps(world.graph, run, &text), text);
-    case 11: return Check(spillway_graph_steps_to(world.graph, run, step, &steps));
-    case 12: return Text(spillway_graph_agents(world.graph, run, &text), text);
-    case 13: return Check(spillway_graph_order(world.graph, 8, SeeKey, &seen));
+    case 0:
+      return Check(spillway_graph_begin(world.graph, run, step, other));
+    case 1:
+      return Check(spillway_graph_add_step(world.graph, run, step, other));
+    case 2:
+      return Check(spillway_graph_add_edge(world.graph, run, step, other,
+                                           data.ConsumeBool() ? 1 : 0, {nullptr, 0}));
+    case 3:
+      return Check(
+          spillway_graph_bind(world.graph, run, step, other, data.ConsumeIntegralInRange(-1, 3)));
+    case 4:
+      return Check(spillway_graph_start(world.graph, run, step));
+    case 5:
+      return Check(spillway_graph_finish(world.graph, run, step, &other, 1));
+    case 6:
+      return Check(spillway_graph_skip(world.graph, run, step));
+    case 7:
+      return Check(spillway_graph_fail(world.graph, run, step, data.ConsumeIntegralInRange(-1, 3)));
+    case 8:
+      return Check(spillway_graph_loop(world.graph, run, step, other));
+    case 9:
+      return Check(spillway_graph_end(world.graph, run, data.ConsumeIntegralInRange(0, 4)));
+    case 10:
+      return Text(spillway_graph_steps(world.graph, run, &text), text);
+    case 11:
+      return Check(spillway_graph_steps_to(world.graph, run, step, &steps));
+    case 12:
+      return Text(spillway_graph_agents(world.graph, run, &text), text);
+    case 13:
+      return Check(spillway_graph_order(world.graph, 8, SeeKey, &seen));
     default: {
       const std::string json = data.ConsumeRandomLengthString(256);
       const spillway_code code =
@@ -242,17 +256,28 @@ void Ask(World& world, FuzzedDataProvider& data) {
   stats.size = SizeOf(data, sizeof stats);
   const double pressure = data.ConsumeFloatingPointInRange<double>(-0.5, 1.5);
   switch (data.ConsumeIntegralInRange(0, 10)) {
-    case 0: return Text(spillway_cache_explain(world.cache, name, &text), text);
-    case 1: return Text(spillway_cache_stats_json(world.cache, &text), text);
-    case 2: return Check(spillway_cache_read_state(world.cache, &state));
-    case 3: return Check(spillway_cache_read_stats(world.cache, &stats));
-    case 4: return Check(spillway_cache_leaving_order(world.cache, SeeKey, &seen));
-    case 5: return Check(spillway_cache_apply(world.cache, &pressure, nullptr, nullptr, nullptr));
-    case 6: return Text(spillway_cache_reclaim(world.cache, 1000, 1, &freed, &text), text);
-    case 7: return Check(spillway_cache_clear(world.cache));
-    case 8: return Check(spillway_cache_erase(world.cache, name, nullptr));
-    case 9: return Check(spillway_cache_attach(world.cache, data.ConsumeBool() ? world.graph : nullptr));
-    default: return Check(spillway_cache_attach_agents(world.cache, &name, 1));
+    case 0:
+      return Text(spillway_cache_explain(world.cache, name, &text), text);
+    case 1:
+      return Text(spillway_cache_stats_json(world.cache, &text), text);
+    case 2:
+      return Check(spillway_cache_read_state(world.cache, &state));
+    case 3:
+      return Check(spillway_cache_read_stats(world.cache, &stats));
+    case 4:
+      return Check(spillway_cache_eviction_order(world.cache, SeeKey, &seen));
+    case 5:
+      return Check(spillway_cache_apply(world.cache, &pressure, nullptr, nullptr, nullptr));
+    case 6:
+      return Text(spillway_cache_reclaim(world.cache, 1000, 1, &freed, &text), text);
+    case 7:
+      return Check(spillway_cache_clear(world.cache));
+    case 8:
+      return Check(spillway_cache_erase(world.cache, name, nullptr));
+    case 9:
+      return Check(spillway_cache_attach(world.cache, data.ConsumeBool() ? world.graph : nullptr));
+    default:
+      return Check(spillway_cache_attach_agents(world.cache, &name, 1));
   }
 }
 
@@ -270,12 +295,20 @@ void Many(World& world, FuzzedDataProvider& data) {
   told.run = data.ConsumeBool() ? keys[2] : spillway_bytes{nullptr, 0};
   told.step = data.ConsumeBool() ? keys[1] : spillway_bytes{nullptr, 0};
   switch (data.ConsumeIntegralInRange(0, 5)) {
-    case 0: return Check(spillway_cache_match(world.cache, keys, 3, &count));
-    case 1: return Check(spillway_cache_contains_many(world.cache, keys, 3, present, &count));
-    case 2: return Check(spillway_cache_prefetch(world.cache, keys, 3, &count));
-    case 3: return Check(spillway_cache_touch_with(world.cache, keys[0], &told, nullptr));
-    case 4: Check(spillway_cache_get_many(world.cache, keys, 3, leases, &count)); break;
-    default: Check(spillway_cache_get_chain(world.cache, keys, 3, leases, &count)); break;
+    case 0:
+      return Check(spillway_cache_match(world.cache, keys, 3, &count));
+    case 1:
+      return Check(spillway_cache_contains_many(world.cache, keys, 3, present, &count));
+    case 2:
+      return Check(spillway_cache_prefetch(world.cache, keys, 3, &count));
+    case 3:
+      return Check(spillway_cache_touch_with(world.cache, keys[0], &told, nullptr));
+    case 4:
+      Check(spillway_cache_get_many(world.cache, keys, 3, leases, &count));
+      break;
+    default:
+      Check(spillway_cache_get_chain(world.cache, keys, 3, leases, &count));
+      break;
   }
   for (const spillway_lease& lease : leases) Keep(world, lease);
 }
@@ -287,7 +320,8 @@ spillway_cache* Open(FuzzedDataProvider& data) {
       spillway_cache_open_toml({settings.data(), settings.size()}, nullptr, &cache);
   Check(code);
   Check(spillway_cache_close(cache));
-  const char* small = "capacity = \"64KiB\"\nentries_max = 1000\ntoken_budget = 5000\nlog = \"off\"\n";
+  const char* small =
+      "capacity = \"64KiB\"\nentries_max = 1000\ntoken_budget = 5000\nlog = \"off\"\n";
   Check(spillway_cache_open_toml(spillway_text(small), nullptr, &cache));
   return cache;
 }
@@ -302,14 +336,30 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   Check(spillway_graph_open(&world.graph));
   for (int calls = 0; data.remaining_bytes() > 0 && calls < 200; ++calls) {
     switch (data.ConsumeIntegralInRange(0, 7)) {
-      case 0: Put(world, data); break;
-      case 1: Get(world, data); break;
-      case 2: Release(world, data); break;
-      case 3: Batch(world, data); break;
-      case 4: Graph(world, data); break;
-      case 5: Ask(world, data); break;
-      case 6: Many(world, data); break;
-      default: Tensor(world, data); break;
+      case 0:
+        Put(world, data);
+        break;
+      case 1:
+        Get(world, data);
+        break;
+      case 2:
+        Release(world, data);
+        break;
+      case 3:
+        Batch(world, data);
+        break;
+      case 4:
+        Graph(world, data);
+        break;
+      case 5:
+        Ask(world, data);
+        break;
+      case 6:
+        Many(world, data);
+        break;
+      default:
+        Tensor(world, data);
+        break;
     }
   }
   Check(spillway_cache_close(world.cache));

@@ -1,5 +1,6 @@
-// Config files as nobody would write them. Whatever they hold: no crash, a
-// message for whoever reads it or a config that is good, and the same twice.
+// SPDX-License-Identifier: Apache-2.0
+// Damaged configuration files. For any text: no crash, and either an error message or a valid
+// configuration, the same each time.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -15,8 +16,7 @@ using spillway::server::LoadConfig;
 
 namespace {
 
-// Who is told that something is wrong is told where: "d.toml:3: ...", or of the
-// whole file "d.toml: ...".
+// An error names its place: "d.toml:3: ...", or for the whole file "d.toml: ...".
 bool SaysWhere(std::string_view message) {
   return message.starts_with("d.toml:") && message.size() > std::string_view("d.toml:").size();
 }

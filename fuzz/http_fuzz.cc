@@ -1,6 +1,7 @@
-// HTTP as nobody would send it, through the same parser with the same limits and on
-// to the Api. Whatever arrives: no crash, an answer with a status, nothing but the
-// open pages without the password, no control without it.
+// SPDX-License-Identifier: Apache-2.0
+// Damaged HTTP requests, through the server's parser with its limits, and on to the Api. For any
+// bytes: no crash, an answer with a status, only the open pages without the password, and no
+// command without it.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -37,7 +38,7 @@ struct World {
   World() {
     Options options;
     options.capacity = kMiB;
-    options.on_event = [this](const Event& event) { feed.Hear(event); };
+    options.on_event = [this](const Event& event) { feed.OnEvent(event); };
     auto opened = Cache::Open(options);
     Require(opened.has_value());
     cache = std::move(*opened);
@@ -67,7 +68,7 @@ World& TheWorld() {
 
 std::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
 
-// Whether somebody who already knows `what` has said it himself.
+// Whether the request itself contains `what`, so that an answer may repeat it.
 bool Says(const http::Request& request, std::string_view what) {
   if (request.target.find(what) != std::string_view::npos) return true;
   if (request.method.find(what) != std::string_view::npos) return true;
@@ -85,7 +86,7 @@ void Ask(const http::Request& request) {
   const World& world = TheWorld();
   http::Answer answer = world.guarded->Handle(request);
   Require(answer.status >= 200 && answer.status < 600);
-  // Nobody knows the password: what is kept is not told, and nothing can be done.
+  // The password is unknown to the fuzzer: nothing stored may be shown, and nothing may be changed.
   if (request.method != "GET" && request.method != "HEAD") {
     Require(!answer.later && answer.status >= 400);
   }
@@ -95,7 +96,7 @@ void Ask(const http::Request& request) {
   if (answer.later) {
     const http::Answer made = answer.later();
     Require(made.status >= 200 && made.status < 600);
-    world.Fill();  // It may have been a drop.
+    world.Fill();  // The request may have dropped an entry.
   }
   if (answer.live) {
     Require(answer.live->every > Duration::zero());
@@ -114,8 +115,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   beast::error_code error;
   std::size_t used = 0;
   while (used < size && !parser.is_done()) {
-    const std::size_t step =
-        parser.put(boost::asio::const_buffer(data + used, size - used), error);
+    const std::size_t step = parser.put(boost::asio::const_buffer(data + used, size - used), error);
     Require(step <= size - used);
     if (error) return 0;
     if (step == 0) break;
@@ -134,7 +134,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                         .if_none_match = View(message[beast::http::field::if_none_match]),
                         .body = message.body()};
   Ask(request);
-  // The same from a good neighbour: what a wrong host hides is reached, too.
+  // The same with a valid host: this reaches code that a wrong host hides.
   request.host = "localhost";
   request.origin = {};
   Ask(request);

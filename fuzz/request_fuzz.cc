@@ -1,5 +1,6 @@
-// Requests as nobody would send them. Whatever arrives, in whatever pieces: no
-// crash, no byte counted twice, and the same arguments as when it comes at once.
+// SPDX-License-Identifier: Apache-2.0
+// Damaged requests. For any bytes, in any pieces: no crash, no byte consumed twice, and the same
+// arguments as when they arrive at once.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -16,8 +17,9 @@ using Outcome = RequestParser::Outcome;
 
 namespace {
 
-// All requests in `bytes`, which are shown `step` at a time.
-std::vector<std::string> Read(std::string_view bytes, std::size_t step, const RequestLimits& limits) {
+// All requests in `bytes`, which the parser sees in steps of `step`.
+std::vector<std::string> Read(std::string_view bytes, std::size_t step,
+                              const RequestLimits& limits) {
   std::vector<std::string> words;
   RequestParser parser;
   std::size_t begin = 0;
@@ -58,7 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   limits.line_max = 256;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
   const std::vector<std::string> whole = Read(bytes, bytes.size(), limits);
-  // An endless line is noticed sooner when it arrives in small pieces.
+  // An endless line is noticed earlier when it arrives in small pieces.
   const std::vector<std::string> pieces = Read(bytes, std::size_t{data[1]} + 1, limits);
   const bool ends_in_error = (!whole.empty() && whole.back().starts_with("error")) ||
                              (!pieces.empty() && pieces.back().starts_with("error"));

@@ -1,5 +1,6 @@
-// Memory asked for across processes: a cache on a shared card, and neighbours
-// who ask it, take what it gave, are killed or speak nonsense.
+// SPDX-License-Identifier: Apache-2.0
+// Memory asked for across processes: a cache on a shared card, and neighbours that ask
+// it, take what it gave, are killed or send nonsense.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -24,7 +25,7 @@
 #include <gtest/gtest.h>
 
 #include "ask/client.h"
-#include "ask/testing/scripted_giver.h"
+#include "ask/testing/scripted_reclaim_server.h"
 #include "cache/testing/tiers_fixture.h"
 #include "device/cpu/card.h"
 #include "device/testing/scratch_run_dir.h"
@@ -79,9 +80,9 @@ class Child {
   pid_t pid_;
 };
 
-// What the cache's process and the test say to each other.
+// Shared by the cache's process and the test.
 struct Board {
-  std::atomic<int> phase{0};  // The test's: what the cache's process should do,
+  std::atomic<int> phase{0};  // Set by the test: what the cache's process should do,
   std::atomic<int> done{0};   // and how far it has come.
   std::atomic<Bytes> held{0};
   std::atomic<Bytes> backed{0};
@@ -103,13 +104,13 @@ class AskProcesses : public ::testing::Test {
   ~AskProcesses() override { ::munmap(boards_, 2 * sizeof(Board)); }
 
   struct Plan {
-    int entries = 32;  // Of 1 MiB.
-    bool write_behind = true;
-    int leased = 0;  // The first so many.
+    int entries = 32;  // Of 1 MiB each.
+    bool write_back = true;
+    int leased = 0;  // How many, from the first.
     Board* board = nullptr;
   };
-  // A process with a cache: fills it, then tells how it stands until it is
-  // killed. In phase 2 it tries to grow; in phase 3 it reads all of it back.
+  // A process with a cache: fills it, then reports its state until it is killed. In
+  // phase 2 it tries to grow; in phase 3 it reads all of it back.
   std::unique_ptr<Child> StartCache(Plan plan) {
     if (plan.board == nullptr) plan.board = &boards_[0];
     Board& board = *plan.board;
@@ -120,10 +121,11 @@ class AskProcesses : public ::testing::Test {
       options.host_pressure_source = "fixed:0.1";
       options.reserve_bytes_min = 0;
       options.reserve = 0.02;
-      options.write_behind_after =
-          plan.write_behind ? std::optional<Duration>(Duration::zero()) : std::nullopt;
-      options.write_behind_rate.reset();
-      // While samples are late nothing grows, and one refused set ends this process.
+      options.write_back_after =
+          plan.write_back ? std::optional<Duration>(Duration::zero()) : std::nullopt;
+      options.write_back_rate.reset();
+      // While samples are late nothing grows, and one refused set would end this
+      // process.
       options.sample_period = seconds(1);
       options.on_event = [&board](const Event& event) {
         if (event.action == Action::kDestroy) ++board.destroyed;
@@ -154,7 +156,7 @@ class AskProcesses : public ::testing::Test {
         }
         const Stats stats = cache.stats();
         board.held = stats.device.held;
-        board.backed = stats.device.backed;
+        board.backed = stats.device.clean;
         board.granted = stats.device.granted;
         board.entries = stats.entries;
         board.done = looks + 1;
@@ -165,7 +167,7 @@ class AskProcesses : public ::testing::Test {
       return board.entries == static_cast<std::uint64_t>(plan.entries) &&
              board.held >= static_cast<Bytes>(plan.entries) * kMiB;
     }));
-    if (plan.write_behind) {
+    if (plan.write_back) {
       EXPECT_TRUE(
           Eventually([&] { return board.backed == static_cast<Bytes>(plan.entries) * kMiB; }));
     }
@@ -189,7 +191,7 @@ class AskProcesses : public ::testing::Test {
     EXPECT_EQ(boards_[0].destroyed, 0U);
     EXPECT_GE(boards_[0].entries, static_cast<std::uint64_t>(entries));
   }
-  // Seen by whoever looks twice.
+  // Waits until the process has looked twice.
   void Looks() {
     const int now = boards_[0].done;
     EXPECT_TRUE(Eventually([&] { return boards_[0].done >= now + 2; }));
@@ -217,7 +219,7 @@ TEST_F(AskProcesses, WhatIsBackedIsThereAtOnce) {
 }
 
 TEST_F(AskProcesses, WhatIsNotBackedIsCopiedDownFirst) {
-  const auto cache = StartCache({.entries = 32, .write_behind = false});
+  const auto cache = StartCache({.entries = 32, .write_back = false});
   ASSERT_EQ(boards_[0].backed, 0U);
   const Bytes before = Free();
   const auto start = SteadyClock::now();
@@ -236,7 +238,7 @@ TEST_F(AskProcesses, WhatIsLeasedStaysAndIsTheReason) {
   const AskedRoom room = Ask(options);
   EXPECT_LE(room.freed(), 5 * kMiB);
   EXPECT_GE(room.freed(), 3 * kMiB);
-  EXPECT_THAT(room.why_not_more(), HasSubstr("leased"));
+  EXPECT_THAT(room.why_not_more(), HasSubstr("pinned by leases"));
   NothingIsLost(16);
 }
 
@@ -252,7 +254,7 @@ TEST_F(AskProcesses, AGrantKeepsTheCacheFromGrowingUntilItEnds) {
     boards_[0].phase = 2;  // It would grow if it could.
     std::this_thread::sleep_for(milliseconds(500));
     EXPECT_GE(Free() + 2 * kMiB, free);
-    // What was promised can be had, and nothing more goes for it.
+    // Granted memory can be taken, and nothing more is evicted for it.
     ASSERT_TRUE(card_->Take(24 * kMiB));
     const Bytes still = options.keep - 24 * kMiB;
     EXPECT_TRUE(Eventually([&] {
@@ -264,7 +266,7 @@ TEST_F(AskProcesses, AGrantKeepsTheCacheFromGrowingUntilItEnds) {
     EXPECT_GE(boards_[0].held + 4 * kMiB, held_before - 24 * kMiB);
     card_->Give(24 * kMiB);
   }
-  // The connection has gone: it grows again.
+  // The connection is closed: the cache grows again.
   EXPECT_TRUE(Eventually([&] { return boards_[0].held > held_before - 8 * kMiB; }));
   boards_[0].phase = 0;
   Looks();
@@ -308,7 +310,7 @@ TEST_F(AskProcesses, NonsenseIsAnsweredOrClosedAndCostsNothing) {
   std::mt19937 random(7);
   for (int i = 0; i < 400; ++i) {
     testing::Line line(path);
-    if (!line.connected()) continue;  // Its queue is full: others come later.
+    if (!line.connected()) continue;  // Its queue is full: later ones succeed.
     std::string bytes(random() % 600, '\0');
     for (char& c : bytes) c = static_cast<char>(random() % 3 == 0 ? '\n' : random());
     if (i % 3 == 0) bytes = fmt::format("ASK 1 {} -1 5\nASK 9 x 1 1\nHELD 1 other\n", kCardName);
@@ -367,7 +369,7 @@ TEST_F(AskProcesses, RoomSaysWhyThereIsTooLittle) {
       RunProgram(fmt::format("{} room 48MiB --within 3s -- echo ran", SPILLWAY_BIN));
   EXPECT_EQ(run.status, 125);
   EXPECT_EQ(run.out, "");
-  EXPECT_THAT(run.err, HasSubstr("leased"));
+  EXPECT_THAT(run.err, HasSubstr("pinned by leases"));
   const ProgramRun partial =
       RunProgram(fmt::format("{} room 48MiB --within 3s --partial -- echo ran", SPILLWAY_BIN));
   EXPECT_EQ(partial.status, 0);

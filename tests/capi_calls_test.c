@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The rest of the C ABI from C99: files, hints, batches that are waited for or
  * sent away, step graphs, tensors, forks. */
 #define _POSIX_C_SOURCE 200809L
@@ -273,7 +274,7 @@ static void Graphs(void) {
   OK(spillway_graph_order(graph, 10, SeeKey, &keys));
   CHECK(strcmp(keys.text, "v p ") == 0);
   keys.text[0] = '\0';
-  OK(spillway_cache_leaving_order(cache, SeeOne, &keys));
+  OK(spillway_cache_eviction_order(cache, SeeOne, &keys));
   CHECK(strcmp(keys.text, "v ") == 0); /* Wanted last, so it may go first. */
   OK(spillway_graph_agents(graph, T(""), &text));
   CHECK(HasText(text, "[\"review\",\"act\",\"plan\"]"));
@@ -352,7 +353,7 @@ static void Agents(void) {
   agents[0] = T("late");
   agents[1] = T("soon");
   OK(spillway_cache_attach_agents(cache, agents, 2));
-  OK(spillway_cache_leaving_order(cache, SeeKey, &keys));
+  OK(spillway_cache_eviction_order(cache, SeeKey, &keys));
   CHECK(strcmp(keys.text, "context:late context:soon ") == 0);
   OK(spillway_cache_attach_agents(cache, NULL, 0));
   BAD(spillway_cache_attach_agents(cache, NULL, 2));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Checks for the C programs, which go on when one fails and count at the end. */
 #pragma once
 

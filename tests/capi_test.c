@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The C ABI from C99, every call of it, used rightly and wrongly. */
 #define _POSIX_C_SOURCE 200809L
 
@@ -85,6 +86,8 @@ static void Opening(void) {
 
   BAD(spillway_cache_open_toml(T("capacty = \"1MiB\"\n"), "cache.toml", &cache));
   CHECK(cache == NULL && HasText(spillway_error_message(), "cache.toml:1"));
+  BAD(spillway_cache_open_toml(T("write_behind_after = \"1s\"\n"), "cache.toml", &cache));
+  CHECK(HasText(spillway_error_message(), "'write_behind_after': it is now write_back_after"));
   BAD(spillway_cache_open_toml(T(""), NULL, NULL));
   OK(spillway_cache_open_toml(T("capacity = \"1MiB\"\npolicy = \"lru\"\n"), NULL, &cache));
   OK(spillway_cache_start(cache));
@@ -161,7 +164,7 @@ static void OneKey(void) {
   CHECK(lease.handle != 0 && lease.bytes == 0);
   OK(spillway_lease_release(&lease));
   OK(spillway_cache_clear(cache));
-  OK(spillway_cache_settle(cache, 1000));
+  OK(spillway_cache_flush_deletes(cache, 1000));
   OK(spillway_cache_contains(cache, T("empty"), &found));
   CHECK(found == 0);
   spillway_cache_close(cache);
@@ -237,7 +240,7 @@ static void Refusals(void) {
   BAD(spillway_cache_touch(cache, T("k"), 77, NULL));
   BAD(spillway_cache_contains(NULL, T("k"), NULL));
   BAD(spillway_cache_clear(NULL));
-  BAD(spillway_cache_settle(NULL, 0));
+  BAD(spillway_cache_flush_deletes(NULL, 0));
   BAD(spillway_cache_get_many(cache, NULL, 1, &lease, NULL));
   BAD(spillway_cache_get_many(cache, &nothing, 1, NULL, NULL));
   BAD(spillway_cache_match(cache, NULL, 1, NULL));
@@ -433,13 +436,13 @@ struct Seen {
   int32_t reason;
 };
 
-static void SeeDeparture(const spillway_departure* departure, void* context) {
+static void SeeEviction(const spillway_eviction* eviction, void* context) {
   struct Seen* seen = (struct Seen*)context;
   ++seen->count;
-  snprintf(seen->key, sizeof seen->key, "%.*s", (int)departure->key.bytes,
-           (const char*)departure->key.data);
-  seen->action = departure->action;
-  seen->reason = departure->reason;
+  snprintf(seen->key, sizeof seen->key, "%.*s", (int)eviction->key.bytes,
+           (const char*)eviction->key.data);
+  seen->action = eviction->action;
+  seen->reason = eviction->reason;
 }
 
 static int32_t SeeEntry(const spillway_entry* entry, void* context) {
@@ -461,7 +464,7 @@ static void Pressure(void) {
   OK(spillway_options_init(&options, sizeof options, "seed"));
   OK(spillway_cache_open(&options, &cache));
   CHECK(Put(cache, "a", "1") && Put(cache, "b", "2") && Put(cache, "c", "3"));
-  OK(spillway_cache_apply(cache, &pressure, &level, SeeDeparture, &seen));
+  OK(spillway_cache_apply(cache, &pressure, &level, SeeEviction, &seen));
   CHECK(level == SPILLWAY_PRESSURE && seen.count == 1 && strcmp(seen.key, "a") == 0);
   CHECK(strcmp(spillway_action_name(seen.action), "destroy") == 0);
   CHECK(strcmp(spillway_reason_name(seen.reason), "heavy") == 0);
@@ -492,12 +495,15 @@ static void Pressure(void) {
 
 static void Answers(void) {
   spillway_cache* cache = OpenSmall();
+  char* big = calloc(1, (600 << 10) + 1); /* Two of them have no room beside each other. */
   spillway_stats stats;
   spillway_state state;
   spillway_lease lease;
   struct Seen seen = {0, "", 0, 0};
   char* text = NULL;
 
+  CHECK(big != NULL);
+  memset(big, 'x', 600 << 10);
   CHECK(Put(cache, "a", "1") && Put(cache, "b", "2") && Put(cache, "a", "3"));
   OK(spillway_cache_get(cache, T("a"), &lease));
   memset(&stats, 0, sizeof stats);
@@ -505,8 +511,8 @@ static void Answers(void) {
   OK(spillway_cache_read_stats(cache, &stats));
   CHECK(stats.entries == 2 && stats.sets == 3 && stats.leases == 1 && stats.hits == 1);
   CHECK(stats.device_bytes == 2 && stats.device_capacity_bytes == 1 << 20);
-  CHECK(stats.left_by_reason[9] == 1 && strcmp(spillway_reason_name(9), "replaced") == 0);
-  CHECK(stats.left_by_action[3] == 1 && stats.device_level == SPILLWAY_RELAXED);
+  CHECK(stats.removed_by_reason[9] == 1 && strcmp(spillway_reason_name(9), "replaced") == 0);
+  CHECK(stats.removed_by_action[3] == 1 && stats.device_level == SPILLWAY_RELAXED);
   OK(spillway_lease_release(&lease));
 
   /* As much as an older caller has room for, and not a byte more. */
@@ -544,7 +550,18 @@ static void Answers(void) {
   OK(spillway_cache_for_each(cache, SeeEntry, &seen));
   CHECK(seen.count == 2); /* It said stop at two. */
   BAD(spillway_cache_for_each(cache, NULL, NULL));
+
+  /* Only what goes unasked is destroyed: "a" was replaced above. */
+  CHECK(Put(cache, "d", big) && Put(cache, "e", big));
+  stats.size = sizeof stats;
+  OK(spillway_cache_read_stats(cache, &stats));
+  CHECK(stats.destroyed_by_reason[4] > 0 && strcmp(spillway_reason_name(4), "room") == 0);
+  CHECK(stats.destroyed_bytes_by_reason[4] >= strlen(big) && stats.destroyed_by_reason[9] == 0);
+  OK(spillway_cache_stats_json(cache, &text));
+  CHECK(HasText(text, "\"destroyed_by_reason\":{") && !HasText(text, "\"room\":0"));
+  spillway_free(text);
   spillway_cache_close(cache);
+  free(big);
 }
 
 /* Device, host and disk: what leaves one lives on in the next, and after close. */
@@ -576,7 +593,7 @@ static void Tiers(void) {
   options.disk_dir = folder;
   options.disk_pressure_source = "fixed:0.65";
   options.sample_period_ms = 1000;
-  options.write_behind_after_ms = 0;
+  options.write_back_after_ms = 0;
   OK(spillway_cache_open(&options, &cache));
   if (cache == NULL) return;
   OK(spillway_cache_start(cache));
@@ -608,7 +625,7 @@ static void Tiers(void) {
   stats.size = sizeof stats;
   OK(spillway_cache_read_stats(cache, &stats));
   CHECK(stats.entries == 40 && stats.host_capacity_bytes == 4u << 20 && stats.disk_bytes > 0);
-  CHECK(stats.moved_down_bytes > 0 && stats.corrupt == 0);
+  CHECK(stats.transferred_down_bytes > 0 && stats.corrupt == 0);
   spillway_cache_close(cache);
 
   OK(spillway_cache_open(&options, &cache)); /* The next morning. */

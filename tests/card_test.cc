@@ -1,5 +1,6 @@
-// The virtual card among real processes: what one takes the others miss, no
-// two ever hold more than there is, and the dead take nothing along.
+// SPDX-License-Identifier: Apache-2.0
+// The virtual card among real processes: what one takes is missing for the others, no
+// two ever hold more than there is, and dead processes hold nothing.
 
 #include "device/cpu/card.h"
 
@@ -31,8 +32,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using SteadyClock = std::chrono::steady_clock;
 
-// A child process that runs `body` and exits with what it returns; killed, if
-// need be, when the test ends.
+// A child process that runs `body` and exits with its result; killed when the test
+// ends, if it still runs.
 class Child {
  public:
   explicit Child(const std::function<int()>& body) : pid_(::fork()) {
@@ -60,11 +61,11 @@ class Child {
   pid_t pid_;
 };
 
-// A few words that parent and children share.
+// A few words shared by parent and children.
 struct Board {
   std::atomic<int> ready{0};
   std::atomic<bool> go{false};
-  std::atomic<Bytes> held{0};  // By all, as they know it themselves.
+  std::atomic<Bytes> held{0};  // By all children, by their own count.
   std::atomic<Bytes> held_max{0};
   std::atomic<int> takes{0};
   std::atomic<int> refusals{0};
@@ -133,8 +134,8 @@ TEST_F(CardProcesses, FourHammeringNeverHoldMoreThanThereIs) {
       for (int step = 0; step < 20'000; ++step) {
         const Bytes bytes = 1 + random() % 400;
         if (random() % 2 == 0 && mine->Take(bytes)) {
-          // Counted after it was taken and uncounted before it is given: the
-          // sum on the board is never more than what is really held.
+          // Counted after it was taken and uncounted before it is given back: the sum
+          // on the board is never more than what is really held.
           const Bytes all = board_->held.fetch_add(bytes) + bytes;
           Bytes max = board_->held_max.load();
           while (all > max && !board_->held_max.compare_exchange_weak(max, all)) {
@@ -150,7 +151,7 @@ TEST_F(CardProcesses, FourHammeringNeverHoldMoreThanThereIs) {
         if (mine->Read().free > kTotal) return 2;
       }
       for (const Bytes bytes : shares) board_->held.fetch_sub(bytes);
-      return 0;  // Leaving returns what it holds.
+      return 0;  // Exiting returns what it holds.
     }));
   }
   ASSERT_TRUE(Eventually([&] { return board_->ready == 4; }));
@@ -191,7 +192,7 @@ TEST_F(CardProcesses, WhoNeedsTheDeadsShareHasItAtOnce) {
   EXPECT_TRUE(card->Take(1000));
 }
 
-// Deaths at any moment of taking, giving and joining: no lock survives, and in
+// Processes die at any moment of taking, giving and joining: no lock survives, and in
 // the end nothing is missing.
 TEST_F(CardProcesses, NothingIsLostHoweverOftenOneIsKilledAtWork) {
   constexpr Bytes kTotal = 1000;
@@ -221,7 +222,7 @@ TEST_F(CardProcesses, NothingIsLostHoweverOftenOneIsKilledAtWork) {
 TEST_F(CardProcesses, AStoppedLockHolderIsAnErrorAfterABoundedWait) {
   const auto card =
       Card::Open({.name = "crossing", .total = 1000, .lock_wait = milliseconds(20)}).value();
-  // A process that does nothing but hold the lock, as one stopped inside would.
+  // A process that only holds the lock, as one stopped inside would.
   Child stopped([&] {
     const auto file = CardFile::Open(run_dir_.CardPath("crossing"), seconds(1));
     if (!file || !(*file)->Lock()) return 1;
@@ -235,18 +236,18 @@ TEST_F(CardProcesses, AStoppedLockHolderIsAnErrorAfterABoundedWait) {
   EXPECT_EQ(card->Read().free, 1000U);  // Readings do not wait.
   stopped.Signal(SIGKILL);
   EXPECT_EQ(stopped.Wait(), -SIGKILL);
-  EXPECT_TRUE(card->Take(1));  // And no lock survives its owner.
+  EXPECT_TRUE(card->Take(1));  // No lock survives its owner.
 }
 
-// A fork copies the parent's open files, and with them its locks. (The bug to
-// avoid: a worker forked by a server keeps the dead server's memory counted.)
+// A fork copies the parent's open files, and with them its locks. (The bug to avoid: a
+// worker forked by a server keeps the dead server's memory counted.)
 TEST_F(CardProcesses, AForkedChildNeitherKeepsNorReturnsItsParentsShare) {
   const auto watcher = Open(1000);
   Child parent([&] {
     const auto card = Open(1000);
     if (!card->Take(600)) return 1;
     if (const pid_t child = ::fork(); child == 0) {
-      // What an innocent child might do with the card it has inherited.
+      // What a child that knows nothing might do with the card it has inherited.
       card->Give(600);
       if (card->Take(10).error().code != Code::kClosed) ::_exit(1);
       board_->ready = 1;
@@ -259,7 +260,7 @@ TEST_F(CardProcesses, AForkedChildNeitherKeepsNorReturnsItsParentsShare) {
   EXPECT_EQ(watcher->Read().free, 400U);  // The parent still has it all,
   parent.Signal(SIGKILL);
   EXPECT_EQ(parent.Wait(), -SIGKILL);
-  // and though its child lives on, its share is back.
+  // and though its child still runs, its share is free again.
   EXPECT_TRUE(Eventually([&] { return watcher->Read().free == 1000; }, seconds(1)));
   board_->go = true;
 }

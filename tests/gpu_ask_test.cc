@@ -1,5 +1,6 @@
-// A cache on a GPU, and a neighbour in another process who asks for that GPU's
-// memory by the name it knows it by.
+// SPDX-License-Identifier: Apache-2.0
+// A cache on a GPU, and a neighbour in another process that asks for the memory of that
+// GPU, by the name it has there.
 #include <string>
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@ using ::testing::HasSubstr;
 
 class GpuAsk : public GpuCacheTest {
  protected:
-  // The program sees a card of the same UUID that is all but full.
+  // The program sees a card of the same UUID that is nearly full.
   static ProgramRun Spillway(std::string_view arguments) {
     const FakeGpuOptions card{.total = kTotal, .foreign = kTotal - 4 * kMiB};
     return RunProgram(fmt::format("env SPILLWAY_NVML_LIBRARY= SPILLWAY_FAKE_GPU='{}' {} {}",
@@ -40,7 +41,7 @@ TEST_P(GpuAsk, SqueezeIsGivenWhatItLacksAndNothingIsLost) {
   EXPECT_THAT(run.out, HasSubstr(fmt::format("pid {} gave ", ::getpid()))) << run.err;
   const Stats after = cache_->stats();
   EXPECT_LE(after.device.held, held - 8 * kMiB);  // 4 MiB were free.
-  EXPECT_EQ(after.left_by_action[static_cast<std::size_t>(Action::kDestroy)], 0U);
+  EXPECT_EQ(after.removed_by_action[static_cast<std::size_t>(Action::kDestroy)], 0U);
   for (int i = 0; i < kKeys; ++i) {
     const std::string key = "k" + std::to_string(i);
     EXPECT_TRUE(Same(Get(key), Bulk(key, kValue))) << key;

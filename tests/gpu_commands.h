@@ -1,5 +1,6 @@
-// The program on machines whose drivers are fakes: which libraries it finds there,
-// what its cards are, and a run directory of its own.
+// SPDX-License-Identifier: Apache-2.0
+// The program on machines with fake drivers: the libraries it finds, the cards there
+// are, and a run directory of its own.
 #pragma once
 
 #include <map>

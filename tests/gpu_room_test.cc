@@ -1,5 +1,5 @@
-// `spillway squeeze` and `spillway room` on GPUs: the program itself, on drivers
-// that are fakes.
+// SPDX-License-Identifier: Apache-2.0
+// `spillway squeeze` and `spillway room` on GPUs: the program itself, on fake drivers.
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "ask/server.h"
-#include "ask/testing/scripted_giver.h"
+#include "ask/testing/scripted_reclaim_server.h"
 #include "gpu_commands.h"
 
 namespace spillway {
@@ -28,7 +28,7 @@ class GpuRoom : public GpuCommands {
                         handler)
             .value());
   }
-  // Memory as the vendor's tools tell it.
+  // Memory as the vendor's tools report it.
   void Sense(std::string_view pci, Bytes total, Bytes free) {
     if (GetParam() == GpuKind::kCuda) {
       environment_["SPILLWAY_NVML_LIBRARY"] = SPILLWAY_FAKES_DIR "/fake_nvml.so";
@@ -73,8 +73,8 @@ TEST_P(GpuRoom, SqueezeTakesWhatThereIsWhenTheCardStaysFull) {
 
 TEST_P(GpuRoom, SqueezeAsksTheCachesOfThatGpuFirst) {
   HaveGpus({.cards = 2, .total = 64 * kMiB, .foreign = 60 * kMiB});
-  testing::ScriptedGiver right(32 * kMiB, 32 * kMiB);
-  testing::ScriptedGiver wrong(32 * kMiB, 32 * kMiB);
+  testing::ScriptedReclaimServer right(32 * kMiB, 32 * kMiB);
+  testing::ScriptedReclaimServer wrong(32 * kMiB, 32 * kMiB);
   const auto second = Listen(&right, kSecond);
   const auto first = Listen(&wrong, kUuid);
   const ProgramRun run = Spillway(
@@ -140,8 +140,8 @@ TEST_P(GpuRoom, RoomReadsWhatIsFreeByWhateverCanTell) {
 TEST_P(GpuRoom, RoomAsksForWhatIsLacking) {
   HaveGpus({.cards = 2});
   Sense("0000:42:00.0", 1000, 400);
-  testing::ScriptedGiver giver(1000, 1000);
-  const auto server = Listen(&giver, kSecond);
+  testing::ScriptedReclaimServer reclaim_server(1000, 1000);
+  const auto server = Listen(&reclaim_server, kSecond);
   const ProgramRun run = Spillway(fmt::format("room 600 --device {}:1 --partial -- true", kind()));
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("gave 200 B of the 1000 B it held"));
@@ -152,7 +152,7 @@ TEST_P(GpuRoom, RoomSaysWhenNothingCanTell) {
   const ProgramRun run = Spillway(fmt::format("room 600 --device {}:1 -- echo ran", kind()));
   EXPECT_EQ(run.status, 125);
   EXPECT_EQ(run.out, "");
-  EXPECT_THAT(run.err, AllOf(HasSubstr("what is free on it can't be told here"),
+  EXPECT_THAT(run.err, AllOf(HasSubstr("what is free on it cannot be read here"),
                              HasSubstr("no AMD card"), HasSubstr("no cache listens there")));
   // A source that sees another GPU does not answer for this one.
   Sense("0000:99:00.0", 1000, 400);

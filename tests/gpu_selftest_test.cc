@@ -1,5 +1,6 @@
-// `spillway selftest`: the program itself, and the second process it starts, on
-// drivers that are fakes.
+// SPDX-License-Identifier: Apache-2.0
+// `spillway selftest`: the program itself, and the second process it starts, on fake
+// drivers.
 #include <filesystem>
 #include <string>
 
@@ -75,7 +76,7 @@ TEST_P(GpuSelftest, StaleBytesAreFoundAcrossProcessesAndKept) {
   EXPECT_EQ(kept["searched"], 16 * kMiB);
 }
 
-// A driver that clears is not blamed for what stands in memory that was used in
+// A driver that clears memory is not blamed for the contents of memory that was used in
 // another way.
 TEST_P(GpuSelftest, ADriverThatClearsIsKeptAsSuch) {
   HaveGpus({.total = 64 * kMiB, .backing = Backing()});
@@ -98,7 +99,7 @@ TEST_P(GpuSelftest, MemoryThatDoesNotComeBackFails) {
   const bool slabs = GetParam() == GpuKind::kHip;
   EXPECT_THAT(Check(device, "memory")["what"].get<std::string>(),
               slabs ? HasSubstr("slabs, whose return waits") : HasSubstr("virtual memory"));
-  // With slabs all comes back.
+  // With slabs all memory comes back.
   EXPECT_EQ(Check(device, "given back")["state"], slabs ? "ok" : "failed");
   EXPECT_EQ(Check(device, "copies, pinned")["state"], "ok");
 }

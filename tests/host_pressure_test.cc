@@ -1,6 +1,7 @@
-// Host pressure for real: a cache and a neighbour live in one memory control
-// group of 512 MiB. The neighbour fills it; the cache, which knows nothing but
-// the readings of the source "host", makes way, and the kernel kills nobody.
+// SPDX-License-Identifier: Apache-2.0
+// Real host pressure: a cache and a neighbour run in one memory control group of 512
+// MiB. The neighbour fills it; the cache, which knows only the readings of the source
+// "host", makes way, and the kernel kills no process.
 //
 // Where a group can't be made (no root, a read-only cgroupfs, version 2 without
 // delegation, a sanitizer's appetite) the first test skips and says so; the
@@ -57,17 +58,17 @@ constexpr Bytes kNeighbourStep = 8 * kMiB;
 // Steps are 1.6 % of the group; from PRESSURE to EMERGENCY it takes the
 // neighbour seven of them, a quarter of a second.
 constexpr milliseconds kNeighbourPause(40);
-// On a machine so busy that the cache's thread did not get to look so often since, the
-// neighbour waits for it. Else that is a fraction of the pause.
+// If the machine is so busy that the cache has read pressure less often since, the
+// neighbour waits for it. Otherwise the readings take a fraction of the pause.
 constexpr std::uint64_t kReadingsBetween = 3;
 constexpr seconds kAllWithin(30);
 
 constexpr const char* kRoleVariable = "SPILLWAY_TEST_HOST_ROLE";
 constexpr const char* kBoardVariable = "SPILLWAY_TEST_HOST_BOARD";
-// Only on faked files: the one that says how much is in use.
+// Only with faked files: the file that says how much is in use.
 constexpr const char* kCurrentVariable = "SPILLWAY_TEST_HOST_CURRENT";
-// There, what the programs themselves need, and page cache: that is not in use,
-// and nobody must make way for it.
+// With faked files: what the programs themselves need, and page cache, which is
+// available and need not be made room for.
 constexpr Bytes kFakedPrograms = 12 * kMiB;
 constexpr Bytes kFakedPageCache = 80 * kMiB;
 
@@ -75,7 +76,7 @@ constexpr Bytes kFakedPageCache = 80 * kMiB;
 struct Board {
   std::atomic<Bytes> cache_held{0};
   std::atomic<Bytes> neighbour_held{0};
-  std::atomic<std::uint64_t> readings{0};  // That the cache has begun.
+  std::atomic<std::uint64_t> readings{0};  // Begun by the cache.
   std::atomic<bool> filled{false};
   std::atomic<bool> grow{false};
   std::atomic<bool> look{false};  // The cache may look through what it has left.
@@ -103,8 +104,8 @@ void ContentOf(int i, std::string* into) {
 bool Fill(Cache* cache, Board* board) {
   std::string content;
   const auto deadline = SteadyClock::now() + kAllWithin;
-  // While readings are late, UNKNOWN, the cache does not grow: what made room
-  // for another is set again.
+  // While readings are late (UNKNOWN) the cache does not grow: entries that were
+  // evicted for others are set again.
   while (cache->size() < kEntries) {
     if (SteadyClock::now() >= deadline) return false;
     for (int i = 0; i < kEntries; ++i) {
@@ -127,13 +128,13 @@ void LookThrough(Cache* cache, Board* board) {
   }
   const Stats stats = cache->stats();
   board->entries = static_cast<int>(stats.entries);
-  board->left_in_emergency = stats.left_by_reason[static_cast<std::size_t>(Reason::kIdle)];
+  board->left_in_emergency = stats.removed_by_reason[static_cast<std::size_t>(Reason::kIdle)];
   board->looked = true;
 }
 
-// The kernel's figure is never old. A file that another process wrote a
-// millisecond ago would be: the cache would make the same room twice. So the
-// faked one is written just before it is read.
+// The kernel's figure is never old. A file that another process wrote a millisecond ago
+// would be, and the cache would make the same room twice. So the faked file is written
+// just before it is read.
 class OnFakedFiles final : public PressureSource {
  public:
   OnFakedFiles(std::shared_ptr<PressureSource> host, std::string current, Board* board)
@@ -158,7 +159,7 @@ class OnFakedFiles final : public PressureSource {
   Cache* cache_ = nullptr;
 };
 
-// Says on the board how often the cache looks.
+// Counts on the board how often the cache reads pressure.
 class Counted final : public PressureSource {
  public:
   Counted(std::shared_ptr<PressureSource> source, Board* board)
@@ -188,7 +189,7 @@ int RunCache(Board* board) {
   options.pressure = *host;
   options.sample_period = milliseconds(5);
   options.dwell = milliseconds(20);
-  options.idle_critical = milliseconds(100);  // Should it come to an EMERGENCY, all may leave.
+  options.idle_critical = milliseconds(100);  // In an EMERGENCY all may be evicted.
   std::shared_ptr<OnFakedFiles> faked;
   if (const char* current = std::getenv(kCurrentVariable); current != nullptr) {
     options.pressure = faked = std::make_shared<OnFakedFiles>(*host, current, board);
@@ -226,8 +227,8 @@ int RunNeighbour(Board* board) {
   return 0;
 }
 
-// This very program is run again for the two, since threads don't survive a
-// fork. Who is meant takes its role before any test begins.
+// This very program is run again for the two processes, since threads don't survive a
+// fork. A process takes its role before any test begins.
 class Roles : public ::testing::Environment {
  public:
   void SetUp() override {
@@ -249,11 +250,11 @@ class Roles : public ::testing::Environment {
 class Group {
  public:
   virtual ~Group() = default;
-  // A file that takes in who writes "0" to it; empty: there is none.
+  // A process enters the group by writing "0" to this file; empty: there is none.
   virtual std::string Door() const { return {}; }
   // Where the cache is to look for /proc and /sys.
   virtual std::vector<std::string> Environment() const { return {}; }
-  // What the two hold, as they say.
+  // How much the two hold, by their own count.
   virtual void Told(Bytes) {}
   virtual std::string Kills() const = 0;
 };
@@ -264,7 +265,7 @@ bool WriteTo(const std::string& file, std::string_view text) {
   return out.good();
 }
 
-// Below the group we are in, so that all that bounds us bounds them, too.
+// Below the group of this process, so that its limits hold for them, too.
 class RealGroup final : public Group {
  public:
   static std::unique_ptr<Group> Make(std::string* why_not) {
@@ -288,7 +289,7 @@ class RealGroup final : public Group {
     return nullptr;
   }
   ~RealGroup() override {
-    // The last to leave may be on its way still.
+    // The last process may not have left the group yet.
     for (int i = 0; made_ && ::rmdir(path_.c_str()) != 0 && i < 1000; ++i) Pause(milliseconds(1));
   }
 
@@ -306,7 +307,7 @@ class RealGroup final : public Group {
         path_(fmt::format("{}{}/spillway-host-pressure-{}", hierarchy.mount, hierarchy.path,
                           ::getpid())) {}
 
-  // Empty: it is there, with its limit; else why not.
+  // Empty: the group exists, with its limit; otherwise the reason why not.
   std::string Prepare() {
     made_ = ::mkdir(path_.c_str(), 0755) == 0;
     if (!made_) return fmt::format("mkdir {}: {}", path_, std::strerror(errno));
@@ -314,7 +315,7 @@ class RealGroup final : public Group {
     if (::access(limit.c_str(), W_OK) != 0 || !WriteTo(limit, fmt::format("{}", kLimit))) {
       return fmt::format("{} cannot be set", limit);
     }
-    // Swapping would hide what the test is about. Not every kernel counts it.
+    // Swapping would hide what the test checks. Not every kernel counts it.
     const std::string swap = path_ + (first_ ? "/memory.swappiness" : "/memory.swap.max");
     if (::access(swap.c_str(), W_OK) == 0) (void)WriteTo(swap, "0");
     return {};
@@ -342,7 +343,7 @@ class FakedGroup final : public Group {
             fmt::format("{}={}", kCurrentVariable, tree_.Path(kCurrent))};
   }
   void Told(Bytes held) override { over_ = over_ || held + kFakedPrograms > kLimit; }
-  // Above its limit is where the kernel would have begun to kill.
+  // Above this limit the kernel would have begun to kill.
   std::string Kills() const override { return over_ ? "1" : "0"; }
 
  private:
@@ -367,7 +368,7 @@ class Child {
     for (std::string& variable : variables) environment.push_back(variable.data());
     environment.push_back(nullptr);
     std::string name = role;
-    // Roles are taken when there is a test to run, whichever.
+    // The role is taken when there is a test to run, whichever it is.
     std::string filter = "--gtest_filter=HostPressure.*";
     char* const arguments[] = {name.data(), filter.data(), nullptr};
     const std::string door = group.Door();
@@ -454,7 +455,7 @@ class HostPressure : public ::testing::Test {
 
     board_->grow = true;
     ASSERT_TRUE(until([&] { return board_->neighbour_held == kNeighbourWants; })) << state();
-    // By what was needed: the group is below PRESSURE again.
+    // By as much as was needed: the group is below PRESSURE again.
     const auto below = static_cast<Bytes>(Thresholds{}.pressure * static_cast<double>(kLimit));
     EXPECT_TRUE(until([&] { return Held() < below; })) << state();
     fmt::print("after:  {}\n", state());
@@ -462,8 +463,8 @@ class HostPressure : public ::testing::Test {
     board_->look = true;
     ASSERT_TRUE(until([&] { return board_->looked.load(); })) << state();
     EXPECT_EQ(board_->wrong, 0);
-    EXPECT_GE(board_->right, board_->entries);  // One or another may have left since.
-    // And by not much more, unless a busy machine let it come to an EMERGENCY.
+    EXPECT_GE(board_->right, board_->entries);  // One or another may have been evicted since.
+    // And not by much more, unless a busy machine let it come to an EMERGENCY.
     if (board_->left_in_emergency == 0) {
       EXPECT_GT(board_->right, 50);
     }

@@ -1,4 +1,5 @@
-// `spillway` itself: which command is meant, and what it says when none is.
+// SPDX-License-Identifier: Apache-2.0
+// `spillway` itself: which command is run, and what it prints if there is none.
 #include <string>
 
 #include <gmock/gmock.h>

@@ -1,6 +1,7 @@
-// Every fault the fakes can produce, against a cache that senses by them: what
-// it does then, what it does when the source is back. The table of it is
-// docs/reference/monitor-faults.md, written by this test.
+// SPDX-License-Identifier: Apache-2.0
+// Every fault the fakes can produce, against a cache that reads pressure through them:
+// what it does then, and what it does when the source is back. This test writes the
+// table of it, docs/reference/monitor-faults.md.
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -29,13 +30,13 @@ constexpr Duration kPeriod = milliseconds(20);
 constexpr Bytes kValue = 4 * kKiB;
 constexpr std::string_view kPage = SPILLWAY_TESTS_DIR "/../docs/reference/monitor-faults.md";
 
-// Something that can go wrong with a source, and be undone.
+// A fault of a source that can be undone.
 struct Fault {
   std::string name;
   std::function<void()> begin;
-  // Whether the source still has an answer, and so the cache goes on as before.
+  // The source still has an answer, so the cache continues as before.
   bool answered = false;
-  // A call is out and does not come back.
+  // A call does not return.
   bool hangs = false;
 };
 
@@ -64,7 +65,7 @@ class MonitorFaults : public ::testing::Test {
     return cache_->Set(key, Source(value)).has_value();
   }
   bool Unknown() const { return !cache_->pressure().has_value(); }
-  // Without those that were no answer in time: on a busy machine a good source has such, too.
+  // Without reads that timed out: on a busy machine a good source has such, too.
   std::uint64_t FailuresSaid() const {
     const auto source = cache_->stats().source;
     return source.failures - source.hangs;
@@ -116,8 +117,8 @@ class MonitorFaults : public ::testing::Test {
   void Suffer(const Fault& fault, SteadyClock::time_point begin, Row* row) {
     if (fault.hangs) {
       EXPECT_TRUE(Wait([&] { return cache_->stats().source.hung; })) << fault.name;
-      // On the virtual clock: three periods after the last reading no call of
-      // the cache takes it for one any more, whatever the monitor does.
+      // On the virtual clock: three periods after the last reading no call of the cache
+      // counts it any more, whatever the monitor does.
       clock_->Advance(3 * kPeriod + Duration(1));
       Set("asks for its age");
     }
@@ -126,13 +127,13 @@ class MonitorFaults : public ::testing::Test {
     row->sees =
         fault.hangs ? "no answer: UNKNOWN within 3 periods" : "an error: UNKNOWN with that reading";
 
-    // Nothing waits for the monitor, which may be stuck for good; nothing grows.
+    // Nothing waits for the monitor, which may hang for good; and nothing grows.
     const Bytes before = cache_->stats().device.bytes;
     SteadyClock::duration slowest{};
     for (int i = 0; i < 200; ++i) {
       const auto call = SteadyClock::now();
       const std::string key = fmt::format("new {} {}", fault.name, i);
-      EXPECT_TRUE(Set(key));  // In place of others.
+      EXPECT_TRUE(Set(key));  // In place of other entries.
       EXPECT_TRUE(*cache_->Get(key));
       slowest = std::max(slowest, SteadyClock::now() - call);
     }
@@ -158,7 +159,7 @@ struct DriverCase {
   std::string uuid;
   std::string query;
   std::vector<int> codes;
-  std::string without;  // The fake that lacks a function.
+  std::string without;  // The fake without some function.
 };
 
 std::vector<DriverCase> DriverCases() {
@@ -222,7 +223,7 @@ TEST_F(MonitorFaults, OfDriverLibraries) {
     // Each code by itself; one row for all of them.
     Row codes;
     for (const int code : driver.codes) {
-      // NVML's answer to a layout it does not know is a matter of its own.
+      // NVML's answer to an unknown layout is tested separately.
       if (driver.fake == "nvml" && (code == 13 || code == 25)) continue;
       codes = Run(name,
                   {fmt::format("error {}", code),
@@ -256,7 +257,7 @@ TEST_F(MonitorFaults, OfDriverLibraries) {
     }
     cache_.reset();
 
-    // What is wrong from the start is said at the start.
+    // A fault at the start is reported at the start.
     const testing::FakeDriver lacking(driver.without);
     machine.*driver.library = {lacking.path()};
     const auto refused = driver.kind().Open(machine, "0000:1b:00.0");

@@ -1,4 +1,5 @@
-// Runs a program as a user would and keeps what it said.
+// SPDX-License-Identifier: Apache-2.0
+// Runs a program as a user would and keeps its output.
 #pragma once
 
 #include <sys/wait.h>

@@ -1,5 +1,6 @@
-// The preset `seed` once more, from its description in the design alone: a
-// list, loops, no engine. What spillway simulate --preset seed must agree with.
+// SPDX-License-Identifier: Apache-2.0
+// The preset `seed` again, from its description in the design alone: a list and loops,
+// no engine. spillway simulate --preset seed must agree with it.
 #pragma once
 
 #include <algorithm>

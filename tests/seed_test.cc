@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Preset `seed` is exact: thousands of random scenarios through the engine and
 // through a naive model of the seed, every state field equal after every line.
 //   SPILLWAY_SEED=n       runs that one scenario
@@ -31,7 +32,7 @@ class Draw {
   std::mt19937_64 random_;
 };
 
-// Limits to the nanosecond, and what lies on either side.
+// The limits to the nanosecond, and values on either side.
 constexpr std::int64_t kSteps[] = {0,
                                    0,
                                    0,
@@ -61,7 +62,7 @@ std::optional<double> DrawPressure(Draw& draw) {
   }
 }
 
-// One line for both: its text, and what the model makes of it.
+// One line for both: its text, and the model's answer.
 json Step(Draw& draw, SeedModel& model, std::int64_t now, std::string* text) {
   const std::string key(1, static_cast<char>('a' + draw.Below(7)));
   const std::string at = fmt::format("{}.{:09}", now / 1'000'000'000, now % 1'000'000'000);
@@ -94,7 +95,7 @@ json Step(Draw& draw, SeedModel& model, std::int64_t now, std::string* text) {
   return nullptr;
 }
 
-// Which of several idle entries is told first is nobody's promise.
+// The order of events of several idle entries is not specified.
 json Sorted(json events) {
   std::sort(events.begin(), events.end());
   return events;
@@ -122,7 +123,7 @@ json Expected(const SeedModel& model, const json& result) {
   return line;
 }
 
-// How often each thing happened over all scenarios: a world where nothing does
+// How often each thing happened over all scenarios: a world in which nothing happens
 // proves nothing.
 struct Tally {
   std::size_t lines = 0, refused = 0, marks = 0, idle = 0, heavy = 0;

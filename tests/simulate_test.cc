@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `spillway simulate` through the real program.
 //
 // tests/scenarios/NAME.jsonl goes in (with the flags in NAME.args, if any) and
@@ -71,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Simulate, ScenarioFile, ::testing::ValuesIn(ScenarioNam
 
 TEST(Simulate, FindsItsScenarios) { EXPECT_GE(ScenarioNames().size(), 18U); }
 
-// The first example anybody sees: every level of the seed in nine lines.
+// The example that new users see first: every level of the seed in nine lines.
 TEST(Simulate, TheSeedInNineLines) {
   const ProgramRun run = RunProgram(
       R"(printf '%s\n' '{"at":0,"op":"set","key":"context:a","tokens":500}' )"
@@ -123,7 +124,7 @@ class SimulateFlags : public ::testing::Test {
   }
   ~SimulateFlags() override { unlink(path_.c_str()); }
 
-  // What the last line of a run says.
+  // The last line of a run.
   static json LastLine(const std::string& flags, const std::string& input) {
     const ProgramRun run = RunProgram(kSimulate + flags + " -", input);
     EXPECT_EQ(run.status, 0) << run.err;
@@ -168,6 +169,8 @@ TEST_F(SimulateFlags, BadOnesAreRefusedWithTheirName) {
       {"--bytes-per-token 2GiB -", "it must be from 1 to 1073741824"},
       {"--bytes-per-token x -", "--bytes-per-token: \"x\" is not a size"},
       {"--capasity 1GiB -", "--capasity"},
+      {"--write-behind-after=1s -",
+       "unknown option '--write-behind-after': it is now write_back_after"},
       {"", "FILE is required"},
       {"/no/such/file.jsonl", "can't open '/no/such/file.jsonl': No such file or directory"},
       {"--config /no/such.toml -", "can't read '/no/such.toml': No such file or directory"},
@@ -217,9 +220,9 @@ TEST(SimulateBadLine, TellsLineAndReasonAndExitsWith2) {
   }
 }
 
-// --- as it goes ---
+// --- line by line ---
 
-// Each answer comes before the next line is asked for.
+// Each answer comes before the next line is read.
 TEST(Simulate, AnswersLineByLine) {
   std::array<int, 2> to{};
   std::array<int, 2> from{};
@@ -240,7 +243,8 @@ TEST(Simulate, AnswersLineByLine) {
   for (const std::string line : {"{\"op\":\"tick\"}\n", "{\"op\":\"clear\"}\n"}) {
     ASSERT_EQ(write(to[1], line.data(), line.size()), static_cast<ssize_t>(line.size()));
     std::array<char, 4096> answer{};
-    ASSERT_NE(std::fgets(answer.data(), answer.size(), answers), nullptr);  // Or it hangs here.
+    // Otherwise it hangs here.
+    ASSERT_NE(std::fgets(answer.data(), answer.size(), answers), nullptr);
     EXPECT_EQ(json::parse(answer.data())["op"], json::parse(line)["op"]);
   }
   close(to[1]);

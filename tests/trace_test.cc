@@ -1,4 +1,5 @@
-// A cache writes down what is used, and `spillway replay` reads it.
+// SPDX-License-Identifier: Apache-2.0
+// A cache logs its uses, and `spillway replay` reads the log.
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,7 +27,7 @@ TEST(Trace, WhatACacheWroteIsReplayed) {
   auto cache = Cache::Open(options);
   ASSERT_TRUE(cache) << cache.error().message;
   const std::string value(1000, 'v');
-  // Two contexts of two blocks each, by turns; each turn reads what is there, and sets
+  // Two contexts of two blocks each, in turn; each turn reads what is there, and sets
   // it the first time.
   for (int turn = 0; turn < 10; ++turn) {
     const std::string root = turn % 2 == 0 ? "even" : "odd";

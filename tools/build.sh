@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# tools/build.sh PRESET TARGET...: configures build/PRESET if it has to be, and
-# builds. Tests and benches are configured once something asks for them, and
-# stay so: `make` and `make test` share one build directory.
+# SPDX-License-Identifier: Apache-2.0
+# tools/build.sh PRESET TARGET...: configures build/PRESET if necessary, and builds. Tests and
+# benches are configured when a target first needs them, and stay so: `make` and `make test` share
+# one build directory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# One clone's objects serve the next: paths count from the tree, not from the root.
+# Objects are shared between clones: paths count from the tree, not from the root.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
 preset=$1
@@ -14,13 +15,13 @@ dir=build/$preset
 want=()
 for target in "$@"; do
   case $target in
-    tests | unit_tests | memory_tests | spillway_sim | stress | kill_loop | sweep | graph_check | resp_diff | build_*_fuzz | fake_gpu_* | *_test) want+=(SPILLWAY_TESTS) ;;
+    tests | unit_tests | memory_tests | spillway_sim | spillway_tiersim | server_sim | stress | kill_loop | sweep | graph_check | resp_diff | slow_disk | build_*_fuzz | fake_gpu_* | *_test) want+=(SPILLWAY_TESTS) ;;
     benches | bench_* | resp_lean) want+=(SPILLWAY_BENCH) ;;
   esac
 done
 
 mkdir -p "$dir"
-exec 9>"$dir/.lock"  # Two builds in one directory wait for one another.
+exec 9>"$dir/.lock"  # Two builds in one directory wait for each other.
 flock 9
 
 configure=()
@@ -35,7 +36,7 @@ if [[ ! -f $dir/build.ninja || ${#configure[@]} -gt 0 ]]; then
   fi
 fi
 
-if [[ -t 1 ]]; then  # Ninja keeps its progress on one line there.
+if [[ -t 1 ]]; then  # On a terminal Ninja keeps its progress on one line.
   cmake --build "$dir" --target "$@"
 else
   cmake --build "$dir" --target "$@" |

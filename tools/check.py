@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """tools/check.py STAGE...: runs stages of checks one after another.
 
 Prints what each found and how long it took, and at last one line that counts
@@ -26,12 +27,14 @@ def tests(preset, *ctest_args):
     return PY + ["tools/run_tests.py", preset, *ctest_args]
 
 
-# Each stage: the tools it cannot do without, and its commands. A command whose
-# last line is a tally counts as that many checks, any other one as a check.
+# Each stage: the tools it requires, and its commands. A command whose last line is a tally counts
+# as that many checks; any other command counts as one check.
 CLANG = ["clang++-19"]
 LINT_LIGHT = [["tools/format.sh", "--check"],
               PY + ["tools/check_includes.py"],
-              PY + ["tools/check_sources.py"]]
+              PY + ["tools/check_sources.py"],
+              PY + ["tools/check_docs.py"],
+              PY + ["tools/check_words.py"]]
 STAGES = {
     "release": ([], [build("release", "all", "tests"), tests("release")]),
     "asan-unit": (CLANG, [build("asan", "memory_tests"), tests("asan", "-L", "memory")]),
@@ -41,7 +44,11 @@ STAGES = {
                        ["build/tsan/tests/stress", "--ops", "10000000", "--threads", "4"]]),
     "python": ([], [build("release", "spillway_self_contained", "spillwayd_bin", "fake_gpu_cuda"),
                     PY + ["tools/python_tests.py"]]),
+    "engines": ([], [build("release", "spillway_self_contained", "spillwayd_bin"),
+                     PY + ["tools/engine_tests.py"]]),
     "web": ([], [build("release", "spillwayd_bin"), PY + ["tools/web_tests.py"]]),
+    "docs": ([], [build("release", "spillwayd_bin", "spillway_bin", "spillway_self_contained"),
+                  PY + ["tools/doc_tests.py", "--short"]]),
     "headers": ([], [PY + ["tools/check_headers.py"]]),
     "install": ([], [build("release", "all"), PY + ["tools/install_test.py"]]),
     "lint-light": ([], LINT_LIGHT),
@@ -52,7 +59,7 @@ STAGES = {
 
 
 def run(command):
-    """Runs one command, passing its output on but for its tally, if it has one."""
+    """Runs one command and passes its output through, except for its tally."""
     stated = None
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True,
                                errors="replace")
@@ -81,7 +88,7 @@ def run_stage(name):
         result = run(command)
         total += result
         if result.failed and command[0] == "tools/build.sh":
-            break  # What the build would have given can't be run.
+            break  # What the build would have made cannot be run.
     return total
 
 

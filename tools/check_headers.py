@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compiles every public header alone: as C++17 with g++, as C++20 with clang,
 and the C ABI as C99 too, without a single warning."""
 
@@ -19,7 +20,7 @@ C_HEADERS = {"spillway.h", "version.h"}
 
 
 def compile_alone(job):
-    """None if the header compiles, '' if its compiler is not here, else why not."""
+    """None if the header compiles, '' if the compiler is missing, else its errors."""
     header, compiler = job
     if not shutil.which(compiler[0]):
         return ""

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Includes point one way only: holds every file to the table in src/CMakeLists.txt.
+# SPDX-License-Identifier: Apache-2.0
+"""Includes point one way only: checks every file against the table in src/CMakeLists.txt.
 
-A folder includes itself, what its LINK list names, and spillway/ (public). Public
-headers include the standard library and one another. Fakes (<folder>/testing/) are
-for tests and other fakes. Every header begins its code with #pragma once; a quoted
-include is written from src/, include/ or, in tests/ and bench/, from there.
+A folder may include itself, what its LINK list names, and spillway/ (public). Public headers may
+include the standard library and one another. Fakes (<folder>/testing/) are for tests and other
+fakes. Every header begins its code with #pragma once. A quoted include is written from src/ or
+include/, and in tests/ and bench/ also from there.
 """
 
 import re
@@ -15,7 +16,7 @@ from tally import Tally
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 ENTRY = re.compile(r"^spillway_folder\((\w+)\s*([^)]*)\)", re.M)
-# Third parties that public headers must not show to their users.
+# Third parties that public headers must not include.
 STANDARD = re.compile(r"^[a-z0-9_]+(\.h)?$")
 
 

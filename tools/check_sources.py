@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Two promises that a pattern can check.
+# SPDX-License-Identifier: Apache-2.0
+"""Three rules that a pattern can check.
 
-Same seed, same events: in the engine's folders time, sleep and randomness come
-in through interfaces, never from the machine; only the real clock in base/ asks
-it. A line that must (and says why) ends in `// real world: <why>`.
+Same seed, same events: in the engine's folders time, sleep and randomness come in through
+interfaces, never from the machine; only the real clock in base/ reads it. A line that has to do so
+ends in `// real world: <why>`.
 
-One binary, one tree for every machine: no tracked file names a path that exists
-on one machine only.
+One binary, one tree for every machine: no tracked file contains a path that exists on one machine
+only.
+
+One licence, said in each source file: its first line, or the one after `#!`.
 """
 
 import re
@@ -45,7 +48,7 @@ def check_engine():
 
 
 def tracked_files():
-    """What git tracks or would track; without git, all but the build directory."""
+    """The files that git tracks or would track; without git, all except the build directory."""
     try:
         done = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -69,9 +72,23 @@ def check_machine_paths():
                 yield f"{path.relative_to(ROOT)}:{number}: path of one machine: {line.strip()}"
 
 
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+SOURCES = (".h", ".cc", ".c", ".cu", ".ts", ".js", ".mjs", ".py", ".sh", ".cmake")
+
+
+def check_licences():
+    for path in tracked_files():
+        if not (path.suffix in SOURCES or path.name in ("CMakeLists.txt", "Makefile")):
+            continue
+        if not path.is_file():
+            continue
+        if SPDX not in "\n".join(path.read_text().splitlines()[:2]):
+            yield f"{path.relative_to(ROOT)}:1: the first line lacks '{SPDX}'"
+
+
 def main():
     tally = Tally()
-    for check in (check_engine, check_machine_paths):
+    for check in (check_engine, check_machine_paths, check_licences):
         found = list(check())
         print("\n".join(found), end="\n" if found else "")
         tally += Tally(failed=len(found)) if found else Tally(passed=1)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""tools/coverage.py BUILD AT_LEAST: line coverage of src/ in percent, from the
-*.gcda files under BUILD; the files covered least first in BUILD/lines.txt.
+# SPDX-License-Identifier: Apache-2.0
+"""tools/coverage.py BUILD AT_LEAST: line coverage of src/ in percent, from the *.gcda files under
+BUILD. BUILD/lines.txt lists the files, least covered first.
 
-A line counts as run if any object that was built from it ran it. Tests and
-their fakes do not count. Fails below AT_LEAST.
+A line counts as run if any object built from it ran it. Tests and their fakes do not count. Fails
+below AT_LEAST.
 """
 
 import json
@@ -17,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def wanted(name, build):
-    """The file's path below src/, or nothing if it is none of ours."""
+    """The file's path below src/, or nothing if it does not count."""
     path = Path(os.path.normpath(build / name))
     try:
         inside = path.relative_to(ROOT / "src")
@@ -29,7 +30,7 @@ def wanted(name, build):
 
 
 def lines_of(data, build):
-    """{file: {line: times run}} of one object."""
+    """{file: {line: number of runs}} of one object."""
     run = subprocess.run(["gcov", "--json-format", "--stdout", str(data)], cwd=build,
                          capture_output=True, text=True, check=True)
     found = {}

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # tools/coverage.sh [AT_LEAST]: line coverage of src/ by all tests, in percent;
 # fails below AT_LEAST (90). build/coverage/lines.txt lists what was not run.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # tools/format.sh [--check]: clang-format over every C and C++ file of the tree.
 # With --check it rewrites nothing, and names the files it would rewrite.
 set -euo pipefail

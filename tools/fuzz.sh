@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# tools/fuzz.sh DIR SECONDS: runs every libFuzzer target in DIR for so long, and says
-# how often each ran. What it found to be interesting is kept under DIR/corpus and
-# begun with the next time; an input that fails is left beside it.
+# SPDX-License-Identifier: Apache-2.0
+# tools/fuzz.sh DIR SECONDS: runs every libFuzzer target in DIR for that time, and prints how often
+# each ran. Interesting inputs are kept under DIR/corpus for the next time; a failing input is
+# stored beside them.
 set -euo pipefail
 
 dir=$1

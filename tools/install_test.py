@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Installs build/release into a fresh prefix, moves it elsewhere (a package must
 not know where it was made), and builds against it as a user would: examples/ by
 CMake and by pkg-config, tests/install with the static library. Runs what it built."""
@@ -64,7 +65,7 @@ def build_with_pkg_config():
 
 
 def check_exports():
-    """The shared library shows our names only."""
+    """Checks that the shared library exports our names only."""
     library = next(PREFIX.glob("**/libspillway.so"))
     names = check("nm reads the shared library", ["nm", "-DC", "--defined-only", library])
     strange = [line for line in (names or "").splitlines() if "spillway" not in line]

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# tools/kernels_ptx.sh [--check]: makes src/device/gpu/kernels_ptx.h of kernels.cu, or
-# compares the two. Needs nvcc; without one --check says so and is content.
+# SPDX-License-Identifier: Apache-2.0
+# tools/kernels_ptx.sh [--check]: makes src/device/gpu/kernels.ptx from kernels.cu, or compares
+# the two. Needs nvcc; without it --check says so and succeeds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-header=src/device/gpu/kernels_ptx.h
+kernels=src/device/gpu/kernels.ptx
 if ! command -v nvcc >/dev/null; then
-  echo "skipped: no nvcc here, $header is taken as it is"
+  echo "skipped: no nvcc here, $kernels is taken as it is"
   [[ ${1:-} == --check ]]
   exit
 fi
@@ -15,26 +16,18 @@ trap 'rm -f "$made" "$made.ptx"' EXIT
 nvcc -arch=compute_75 -ptx -o "$made.ptx" src/device/gpu/kernels.cu
 {
   echo "// Made of kernels.cu by tools/kernels_ptx.sh with nvcc $release; do not edit."
-  echo "#pragma once"
-  echo
-  echo "namespace spillway {"
-  echo
-  echo "inline constexpr char kKernelsPtx[] = R\"ptx("
-  # Comments name the compiler's build, which says nothing of the code. Nothing
-  # in it is newer than PTX 7.0, which drivers from 11.0 on take.
-  sed -e 's/^\.version .*/.version 7.0/' -e '/^\/\//d' -e 's/[[:space:]]*\/\/.*$//' -e 's/[[:space:]]*$//' "$made.ptx" | cat -s
-  echo ")ptx\";"
-  echo
-  echo "}  // namespace spillway"
+  # Comments contain the compiler's build, which does not affect the code. The code uses nothing
+  # newer than PTX 7.0, which drivers from 11.0 on accept.
+  sed -e 's/^\.version .*/.version 7.0/' -e '/^\/\//d' -e 's/[[:space:]]*\/\/.*$//' -e 's/[[:space:]]*$//' "$made.ptx" | cat -s | sed '1{/^$/d}'
 } >"$made"
 if [[ ${1:-} == --check ]]; then
-  # Other releases of the compiler allocate registers differently.
-  if ! grep -q "with nvcc $release;" "$header"; then
-    echo "skipped: this nvcc is of another release than the one that made $header"
+  # Other compiler releases allocate registers differently.
+  if ! grep -q "with nvcc $release;" "$kernels"; then
+    echo "skipped: this nvcc is of another release than the one that made $kernels"
     exit 0
   fi
-  diff -u "$header" "$made" >&2 || { echo "$header is not what kernels.cu gives: run tools/kernels_ptx.sh" >&2; exit 1; }
-  echo "$header is what kernels.cu gives"
+  diff -u "$kernels" "$made" >&2 || { echo "$kernels is not what kernels.cu gives: run tools/kernels_ptx.sh" >&2; exit 1; }
+  echo "$kernels is what kernels.cu gives"
 else
-  cp "$made" "$header"
+  cp "$made" "$kernels"
 fi

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""plot_memory.py FILE.csv OUT.svg: a card's memory over time, as `spillway demo --record` wrote it.
+# SPDX-License-Identifier: Apache-2.0
+"""plot_memory.py FILE.csv OUT.svg: a card's memory over time, as written by `examples/demo
+--record`.
 
-Ours stands on the ground, others hang from the top, what is free is between
-them; the strip below says which level that made. Reads well on any page: the
-picture brings its own light background. Standard library only.
+Our memory is drawn from the bottom, other processes' from the top, free memory between them; the
+strip below shows the level. The picture has its own light background. Standard library only.
 """
 
 import csv
@@ -17,7 +18,7 @@ PLOT_W = WIDTH - LEFT - RIGHT
 FONT = "font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif\""
 
 INK, FAINT, PAPER, GRID = "#1f2933", "#5b6975", "#ffffff", "#d5dce3"
-AREAS = (  # From the ground up; the name is the column.
+AREAS = (  # From the bottom up; the name is the column.
     ("ours_unbacked", "ours: agents' contexts", "#3d7fc1"),
     ("ours_backed", "ours, with a copy below", "#8cc5e8"),
     ("free", "free", "#eef3f7"),
@@ -66,7 +67,8 @@ class Plot:
         self.samples = samples
         self.total = max(s["total"] for s in samples)
         last = max(samples[-1]["t"], 1e-3)
-        self.end = round(last) if 0 < round(last) - last < 0.2 else last  # The last sample is early.
+        # The last sample is a little early.
+        self.end = round(last) if 0 < round(last) - last < 0.2 else last
         self.out = []
 
     def x(self, t):
@@ -84,11 +86,11 @@ class Plot:
                         f'fill="{color}"{extra}/>')
 
     def areas(self):
-        """The edges between the areas, each a list of y over all samples."""
+        """The edges between the areas, each a list of y values over all samples."""
         edges = [[0.0] * len(self.samples)]
         for name, _, _ in AREAS:
             edges.append([low + s[name] for low, s in zip(edges[-1], self.samples)])
-        edges[-1] = [self.total] * len(self.samples)  # What was read is the whole card.
+        edges[-1] = [self.total] * len(self.samples)  # The top edge is the size of the card.
         for (_, _, color), low, high in zip(AREAS, edges, edges[1:]):
             points = [(self.x(s["t"]), self.y(v)) for s, v in zip(self.samples, high)]
             points += [(self.x(s["t"]), self.y(v)) for s, v in zip(self.samples[::-1], low[::-1])]
@@ -146,7 +148,7 @@ class Plot:
         self.text(LEFT, 28, "Idle memory is lent to contexts and given back when others come",
                   17, INK, "start", "600")
         self.text(LEFT, 48, f"a card of {human(self.total)} over {self.end:.0f} s, recorded by "
-                  "`spillway demo --record`: real bytes, neighbours are processes of their own",
+                  "`examples/demo --record`: real bytes, neighbours are processes of their own",
                   12, FAINT)
         self.areas()
         self.axes()

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# tools/readme_picture.sh [LENGTH]: plays the demo (20s) and draws docs/memory.svg
-# from what the card said meanwhile.
+# SPDX-License-Identifier: Apache-2.0
+# tools/readme_picture.sh [LENGTH]: runs the demo (20s) and draws docs/memory.svg from the card's
+# readings.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,7 +10,7 @@ record=$(mktemp --suffix=.csv)
 trap 'rm -f "$record"' EXIT
 
 tools/build.sh release spillwayd_bin spillway_bin
-build/release/bin/spillway demo --for "$length" --record "$record"
+python3 examples/demo --device cpu --for "$length" --record "$record"
 mkdir -p docs
 python3 tools/plot_memory.py "$record" docs/memory.svg
 echo "drew docs/memory.svg"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# tools/run_benches.sh DIR: runs every bench program in DIR, after a line that
-# says on what machine and when.
+# SPDX-License-Identifier: Apache-2.0
+# tools/run_benches.sh DIR: runs every bench program in DIR, after a line with the machine and the
+# time.
 set -euo pipefail
 
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """tools/run_tests.py PRESET [ctest arguments]: ctest in build/PRESET.
 
 Counts single gtest cases, not programs: every gtest program leaves a JSON file
@@ -44,7 +45,7 @@ def count_program(element, results):
                 tally.passed += 1
     elif status == "run":
         tally.passed += 1
-    if status == "fail" and not tally.failed:  # Crashed, or failed after its last case.
+    if status == "fail" and not tally.failed:  # It crashed, or failed after its last case.
         tally.failed += 1
         print(f"FAILED: {name}")
         if listing.exists():
@@ -56,7 +57,7 @@ def count_program(element, results):
 
 
 def show(text, most):
-    """The end of it; of what gtest prints, only what tells."""
+    """Shows the end of an output; of gtest's output, only the lines that matter."""
     noise = ("[ RUN      ]", "[       OK ]", "[----------]", "[  SKIPPED ]")
     lines = [line for line in text.splitlines() if not line.startswith(noise)]
     if len(lines) > most:
@@ -89,7 +90,7 @@ def main():
     for element in xml.parse(junit).getroot().iter("testcase"):
         tally = count_program(element, results)
         total += tally
-        # What failed in a program that lists its cases has been shown.
+        # A program that lists its cases: its failures have been shown.
         if tally.failed and not (results / f"{element.get('name')}.json").exists():
             show(element.findtext("system-out", default=""), 200)
     total.finish()

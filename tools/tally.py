@@ -1,4 +1,5 @@
-"""Counts of checks, and the one line in which every tool here reports them."""
+# SPDX-License-Identifier: Apache-2.0
+"""Counts of checks, and the line in which every tool here reports them."""
 
 import re
 import sys
@@ -24,7 +25,7 @@ class Tally:
 
     @staticmethod
     def parse(line):
-        """The tally that a line states, or None."""
+        """The tally in a line, or None."""
         match = LINE.match(line.strip())
         return Tally(*map(int, match.groups())) if match else None
 

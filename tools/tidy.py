@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """tools/tidy.py [FILE...]: clang-tidy over the tree, several files at once.
 
-A file is looked at again only if it, a header of ours that it includes, its
-compile command or .clang-tidy changed since it was last found clean.
+A file is checked again only if it, a header of ours that it includes, its compile command or
+.clang-tidy has changed since it was last clean.
 """
 
 import hashlib
@@ -18,9 +19,9 @@ from pathlib import Path
 from tally import Tally
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build/lint"  # Configured, never built: each source by itself.
-CLEAN = ROOT / "build/tidy"  # One empty file per clean state, named by its hash,
-                             # and the compile commands, one per file.
+BUILD = ROOT / "build/lint"  # Configured, but never built.
+# One empty file per clean state, named by its hash, and the compile commands, one per file.
+CLEAN = ROOT / "build/tidy"
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 ROOTS = [ROOT / "src", ROOT / "include", ROOT / "tests", ROOT, BUILD / "generated"]
 OPTIONS = ["-Wno-unknown-warning-option", "-Wno-error"]
@@ -28,7 +29,7 @@ OPTIONS = ["-Wno-unknown-warning-option", "-Wno-error"]
 
 @lru_cache(maxsize=None)
 def includes(path):
-    """Our headers that a file includes itself."""
+    """Headers of ours that a file includes directly."""
     found = []
     for name in INCLUDE.findall(path.read_text()):
         for root in [path.parent, *ROOTS]:
@@ -57,7 +58,7 @@ def fingerprint(path, command):
 
 
 def tidy(job):
-    """None if the file is clean, else what clang-tidy says of it."""
+    """None if the file is clean, else clang-tidy's output."""
     path, mark = job
     if mark.exists():
         return None
@@ -71,8 +72,9 @@ def tidy(job):
 
 
 def compile_commands():
-    """One command per source file. The engine is compiled twice, the second time with
-    the planted bugs; clang-tidy would look at such a file twice."""
+    """One command per source file. The engine is compiled twice, the second time with the planted
+    bugs; clang-tidy would check its files twice.
+    """
     commands = {}
     for entry in json.loads((BUILD / "compile_commands.json").read_text()):
         path = Path(entry["file"])

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""top_page.py: writes docs/top.md, its screens taken from the real `spillway top`.
+# SPDX-License-Identifier: Apache-2.0
+"""top_page.py: writes docs/top.md, with screens of the real `spillway top`.
 
-Builds both programs, drives them in tmux (tests/top/drive.py) and puts what the
-terminal showed into the page.
+Builds both programs, runs them in tmux (tests/top/drive.py) and puts what the terminal showed into
+the page.
 """
 import pathlib
 import subprocess
@@ -14,10 +15,10 @@ BIN = ROOT / "build/release/bin"
 
 PAGE = """# spillway top
 
-A running `spillwayd`, live in a terminal: device and tiers with their levels, what flows between them, the contexts in the order you choose, and what left and why. The same truth as `/metrics` and the dashboard: it asks the daemon's [HTTP API](reference/http.md) and shows nothing else.
+A running `spillwayd`, live in a terminal: device and tiers with their levels, what flows between them, the contexts in the order you choose, and evictions with their reasons. It shows the same data as `/metrics` and the dashboard, from the daemon's [HTTP API](reference/http.md).
 
 ```
-spillway top [--url http://127.0.0.1:7380] [--password-file F] [--every 500ms] [--for TIME] [--once | --json]
+spillway top [--url URL] [--password-file F] [--every 500ms] [--for TIME] [--once | --json]
 ```
 
 ```
@@ -25,24 +26,24 @@ spillway top [--url http://127.0.0.1:7380] [--password-file F] [--every 500ms] [
 
 | line | says |
 |---|---|
-| 2 | mode and level, for how long since `top` looks, pressure; whether sets are refused |
+| 1 | the daemon's address, the card's size, the machine's name and how long the daemon has run |
+| 2 | mode and level, for how long (at most since `top` began), pressure; whether sets are refused |
 | the bar | the device: `#` ours, `o` theirs, `.` free; the letters under it are where NORMAL, PRESSURE, CRITICAL and EMERGENCY begin by default |
 | `host`, `disk` | the tiers below, if there are any: held of capacity, pressure and level, entries |
-| `per s` | bytes that went down and up, gets, sets, and what was dropped and destroyed, between two looks (from 100 columns on also what was demoted and expired) |
-| `contexts` | `B`: it has a copy below and can leave at once; `lea`: leases. From 100 columns on with their agents |
-| what left | those of one action, reason and level that left together are one line; the time is since `top` began |
-
-While a [demo](reference/spillwayd.md#the-demo) runs on the daemon, its caption stands above the contexts.
+| `per s` | bytes copied down and up, gets, sets, entries dropped, and last copies destroyed (in red: a loss), between two requests; how long reads took, if there were any. From 100 columns on also entries demoted, expired, and erased by clients |
+| `card` | on a shared virtual card: the other processes on it, by name and pid |
+| `contexts` | `B`: clean (a lower tier has a copy), so it can be evicted at once; `lea`: leases. From 100 columns on with their agents |
+| evictions | those of one action, reason and level at about the same time are one line; the time is since `top` began |
 
 ## Keys
 
 | key | |
 |---|---|
-| `s`, `r` | sort by the next column (idle, bytes, tokens, uses, leases, tier, agent, key); the other way round |
+| `s`, `r` | sort by the next column (idle, bytes, tokens, uses, leases, tier, agent, key); reverse |
 | `/` | show only contexts with this text in key or agent; Enter keeps it, Esc ends it |
 | up, down, PgUp, PgDn, Home | choose a context |
 | `e`, Enter | where it is and why: `explain` |
-| `p` | pause, and go on |
+| `p` | pause, and continue |
 | `?` | the keys |
 | `q`, Ctrl-C | quit; the terminal is as it was |
 
@@ -53,25 +54,25 @@ A filter:
 
 ## Without a daemon
 
-Where nobody answers, `top` shows how full this machine's memory is, by the sources that [`spillway probe`](monitor.md) finds, and what level that would be. It goes on asking: as soon as a daemon answers, it is shown.
+If no daemon answers, `top` shows how full this machine's memory is, by the sources that [`spillway probe`](monitor.md) finds, and what level that would be. It keeps trying: as soon as a daemon answers, it is shown.
 
 ```
 {alone}```
 
-A daemon that goes away is said to be gone, since when and why; what it said last stays on the screen, and it is asked for again until it is back:
+If a daemon becomes unreachable, `top` says since when and why; its last data stays on the screen, and `top` retries until the daemon is back:
 
 ```
 {gone}```
 
 ## Elsewhere
 
-- `--once` prints one screen, without escapes, as wide as `$COLUMNS`; `--json` prints stats, caption, contexts and events as one object.
-- No terminal, or `TERM=dumb`: a line each second. `NO_COLOR` is heeded; outside UTF-8 locales it draws in ASCII.
-- With a password on the daemon: `--password-file`, or `$SPILLWAY_PASSWORD`.
+- `--once` prints one screen, without escapes, as wide as `$COLUMNS`; `--json` prints stats, contexts and events as one object.
+- No terminal, or `TERM=dumb`: one line each second. `NO_COLOR` is respected; outside UTF-8 locales it draws in ASCII.
+- [Which daemon, and its password](reference/spillwayd.md#commands-that-ask-it), are given as to every command: `--url` or `$SPILLWAY_URL` (here by default http://127.0.0.1:7380), `--password-file` or `$SPILLWAY_PASSWORD`. If the daemon requires a password that was not given, `top` says so and ends.
 - Keys are any bytes: control and non-ASCII bytes are shown as `\\xNN` and long keys are cut, so that no key disturbs the terminal.
-- Exit status: 0; 1 if nobody answers at the `--url` that `--once` or `--json` was given; 2 after bad use.
+- Exit status: 0; 1 if the daemon asks for a password, or if no daemon answers at the URL that `--once` or `--json` was given; 2 after bad use.
 
-This page is written by `tools/top_page.py`, its screens are those of `tests/top/drive.py`.
+This page is written by `tools/top_page.py`; its screens are those of `tests/top/drive.py`.
 """
 
 

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# tools/web_build.sh OUT.cc: builds the dashboard (web/) with npm under build/web and
-# writes it as a C++ source. What was built from the same files is not built again.
-# Where npm or its registry can't be had, the source holds one plain page that says so,
-# and this ends well: the daemon needs no dashboard.
+# SPDX-License-Identifier: Apache-2.0
+# tools/web_build.sh OUT.cc: builds the dashboard (web/) with npm under build/web and writes it as a
+# C++ source. It is only built again if its files changed. If npm or its registry is missing, the
+# source holds one plain page that says so, and the script succeeds: the daemon needs no dashboard.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$1
 dir=build/web
 mkdir -p "$dir"
-exec 8>"$dir/.lock"  # Several build directories may want it at once.
+exec 8>"$dir/.lock"  # Several build directories may need it at the same time.
 flock 8
 
-# without WHY: the page in its place.
+# without WHY: writes a page that says why there is no dashboard.
 without() {
   echo "dashboard: not built in: $1" >&2
   local why
@@ -31,7 +31,7 @@ std::span<const http::File> DashboardFiles() {
       .bytes = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Spillway</title>"
                "<h1>Spillway</h1><p>The daemon runs. Its dashboard was not built in: $why.</p>"
                "<p>With npm and its registry at hand: touch web/package.json, then make.</p>"
-               "<p><a href=\"/api/v1\">/api/v1</a> lists what can be asked; "
+               "<p><a href=\"/api/v1\">/api/v1</a> lists all requests; "
                "<a href=\"/metrics\">/metrics</a> is for Prometheus; spillway top shows the same "
                "in a terminal.</p></html>\n"}};
   return kFiles;
@@ -61,7 +61,7 @@ if [[ $(cat "$dir/built" 2>/dev/null) != "$hash" ]]; then
       without "npm ci failed: $(grep -m1 -iE 'npm (err|error)' "$log" | cut -c1-200 || true)"
     echo "$lock" >"$dir/installed"
   fi
-  if ! (cd "$dir" && timeout 600 npm run -s build) >"$log" 2>&1; then  # Ours to mend.
+  if ! (cd "$dir" && timeout 600 npm run -s build) >"$log" 2>&1; then  # A mistake in our sources.
     cat "$log" >&2
     exit 1
   fi

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# tools/web_pictures.sh: the pictures of docs/dashboard.md, of the demo as it runs here, in
-# Debian's Chromium. With pngquant they are a third as large.
+# SPDX-License-Identifier: Apache-2.0
+# tools/web_pictures.sh: makes the pictures of docs/dashboard.md from the demo on this machine, with
+# Debian's Chromium. With pngquant they are a third of the size.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,6 +10,7 @@ made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 python3 tools/web_tests.py --pictures "$made"
 mkdir -p docs/pictures
+cp "$made/dashboard-phone-light.png" "$made/dashboard-loss-dark.png" docs/pictures/
 for name in overview-light overview-dark contexts-light context-dark steps-light events-dark \
   controls-light gone-dark; do
   cp "$made/$name.png" "docs/pictures/dashboard-$name.png"

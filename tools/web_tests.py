@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The dashboard in Debian's Chromium, over a real daemon: tests/web, by Playwright.
+# SPDX-License-Identifier: Apache-2.0
+"""The dashboard in Debian's Chromium, with a real daemon: tests/web, by Playwright.
 
   tools/web_tests.py [--only PART] [--pictures FOLDER] [--bench]
 
-playwright-core and axe-core come from npm into build/web-tests, as its lock file says. What can't
-be had - Node, npm's registry, Chromium, a daemon with the dashboard in it - is named, and the tests
-are skipped.
+playwright-core and axe-core come from npm into build/web-tests, in the versions of its lock file.
+If something is missing (Node, npm's registry, Chromium, or a daemon with the dashboard), it is
+named, and the tests are skipped.
 """
 
 import argparse
@@ -32,7 +33,7 @@ def skip(why):
 
 
 def install():
-    """The packages, and the tests beside them. False: they can't be had."""
+    """Installs the packages and puts the tests beside them. False: they are not available."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path in [*SOURCES.glob("*.mjs"), *(ROOT / "bench/web").glob("*.mjs")]:
         shutil.copy(path, FOLDER)
@@ -49,7 +50,7 @@ def install():
                               timeout=INSTALL_SECONDS_MAX, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
     except subprocess.TimeoutExpired:
-        # A registry that hangs is one that can't be had.
+        # A registry that does not respond counts as missing.
         print(f"npm ci did not end within {INSTALL_SECONDS_MAX} s")
         return False
     if done.returncode:

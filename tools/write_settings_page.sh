@@ -1,9 +1,15 @@
 #!/usr/bin/env bash
-# tools/write_settings_page.sh: writes docs/reference/settings.md from the table
-# of settings in src/cache/settings.cc.
+# SPDX-License-Identifier: Apache-2.0
+# tools/write_settings_page.sh: writes the pages of docs/reference that are made from tables in the
+# sources: settings.md (src/cache/settings.cc), daemon-settings.md (src/server/settings.cc),
+# renamed.md (src/base/renamed.cc) and metrics.md (what a daemon with all tiers shows at /metrics).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-tools/build.sh release cache_test
+tools/build.sh release base_test cache_test server_test spillwayd_bin spillway_bin
 mkdir -p docs/reference
-SPILLWAY_WRITE_PAGES=1 build/release/tests/cache_test --gtest_brief=1 --gtest_filter=SettingsPage.IsCurrent
+export SPILLWAY_WRITE_PAGES=1
+for test in base_test cache_test server_test; do
+  "build/release/tests/$test" --gtest_brief=1 --gtest_filter='*Page.IsCurrent'
+done
+python3 tests/http/daemon.py build/release/bin/spillwayd build/release/bin/spillway

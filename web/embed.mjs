@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // embed.mjs DIST OUT.cc: the built dashboard as a C++ source, each file plain and
 // gzipped. The same files make the same source.
 import { createHash } from "node:crypto";

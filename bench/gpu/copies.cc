@@ -1,6 +1,7 @@
-// Copies between device and host, ours beside the raw ones, in one run: whole
-// values, both ways at once, scattered fragments, and what a running GEMM loses.
-// Ours make and verify checksums; the cores that took are printed.
+// SPDX-License-Identifier: Apache-2.0
+// Copies between device and host, ours and raw ones in one run: whole values, both directions at
+// once, scattered fragments, and the slowdown of a running GEMM. Ours compute and verify checksums;
+// the cores this takes are printed.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -34,7 +35,7 @@ double CoreSeconds() {
 
 struct Side {
   double rate = 0;   // GB/s
-  double cores = 0;  // Busy meanwhile.
+  double cores = 0;  // Busy during the copy.
 };
 
 Side Measure(Bytes bytes, const std::function<void()>& work, int runs = 5) {
@@ -251,7 +252,7 @@ class Bench {
   std::unique_ptr<GpuDevice> device_;
   std::unique_ptr<HostPool> host_;
   SealCrew crew_{SealCrew::ThreadsFor(std::thread::hardware_concurrency())};
-  Seal sealed_;  // The second half of what is on the host.
+  Seal sealed_;  // Checksum of the second half on the host.
   std::byte* on_device_ = nullptr;
   std::byte* on_host_ = nullptr;
   std::byte* raw_host_ = nullptr;
@@ -264,7 +265,7 @@ class Bench {
 }  // namespace spillway::bench
 
 int main() {
-  // What it maps goes with the process.
+  // Its mappings end with the process.
   auto* const bench = new spillway::bench::Bench();
   bench->Whole();
   bench->Pieces(32 * spillway::kKiB);

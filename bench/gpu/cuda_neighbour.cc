@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/gpu/cuda_neighbour.h"
 
 #include <algorithm>
@@ -77,7 +78,7 @@ void CudaNeighbour::Settle(Bytes used) {
     if (GiveLast() == 0) return;
   }
   for (Bytes now = total_ - Free(); now + kBlock / 2 < used; now = total_ - Free()) {
-    // Large pieces first: each takes about as long as a small one.
+    // Large pieces first: an allocation takes about the same time for any size.
     const Bytes lacking = used - now;
     const Bytes piece = lacking > 16 * kBlock ? lacking / 2 / kBlock * kBlock : kBlock;
     if (!Take(piece)) return;

@@ -1,5 +1,6 @@
-// A neighbour on a GPU, for benches: plain device memory by the driver API,
-// found by dlopen, so that it builds where no CUDA is.
+// SPDX-License-Identifier: Apache-2.0
+// A neighbour process on a GPU, for benches: plain device memory by the driver API, loaded with
+// dlopen, so that it builds without CUDA.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +14,15 @@ namespace spillway::bench {
 
 class CudaNeighbour {
  public:
-  // Context on the first device. Unavailable says what is missing.
+  // Opens a context on the first device. Unavailable: the message says what is missing.
   static Result<CudaNeighbour> Open();
 
-  // One allocation. False: the card has not enough left.
+  // Makes one allocation. False: the card has not enough memory left.
   bool Take(Bytes bytes);
-  // Gives back the last one; the bytes it had.
+  // Frees the last allocation; returns its size.
   Bytes GiveLast();
-  // Takes or gives until all of the card that is used, by anybody, is within
-  // half a block of `used`.
+  // Allocates or frees until the memory used on the card, by all processes, is within half a block
+  // of `used`.
   void Settle(Bytes used);
 
   Bytes total() const { return total_; }

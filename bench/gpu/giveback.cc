@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two programs for bench/gpu/giveback.py.
 //
 //   giveback cache [--host N] [--context N] [--no-behind] [--disk DIR]
-//     a cache on the first GPU; reads commands from stdin, answers each with one
-//     line of JSON. Contexts are cut out of a pool of random bytes at places of
-//     their own, so that any two differ and each can be compared afterwards.
+//     a cache on the first GPU. It reads commands from stdin and answers each with one line of
+//     JSON. Contexts are cut out of a pool of random bytes, each at another offset, so that all
+//     differ and each can be compared afterwards.
 //   giveback neighbour
-//     somebody else on that GPU; the clock of every figure runs here, from before
-//     the request until the allocation has succeeded and its last byte is written.
+//     another process on that GPU. All figures are measured here: from before the request until
+//     the allocation has succeeded and its last byte is written.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -78,7 +79,7 @@ class CacheSide {
 
  private:
   static std::string Key(std::uint64_t n) { return "context:" + std::to_string(n); }
-  // Where in the pool a context begins.
+  // Where a context begins in the pool.
   Bytes Place0(std::uint64_t n) const { return n * 7919 * 4096 % kPool; }
 
   void Reopen() {
@@ -86,11 +87,11 @@ class CacheSide {
     Options options;
     options.device = plan_.device;
     options.host_capacity = plan_.host;
-    options.write_behind_rate.reset();
+    options.write_back_rate.reset();
     options.ttl.reset();
     if (!plan_.behind) {
-      // Nor by relief: what is asked for has to be copied then.
-      options.write_behind_after.reset();
+      // Relief must not write back either: the memory asked for has to be copied first.
+      options.write_back_after.reset();
       options.thresholds = {
           .normal = 0.990, .pressure = 0.993, .critical = 0.996, .emergency = 0.999};
     }
@@ -176,13 +177,13 @@ class CacheSide {
         "\"destroyed\":{},\"moves\":{},\"read\":{},\"refused\":{}}"
         "}\n",
         stats.device.total, stats.device.free, stats.device.held, stats.device.bytes,
-        stats.device.backed, stats.device.others, stats.device.reserve, Name(stats.device.level),
+        stats.device.clean, stats.device.others, stats.device.reserve, Name(stats.device.level),
         stats.device.level_changes, stats.host.bytes, stats.host.held, Name(stats.host.level),
         Name(stats.disk.level), stats.disk.bytes, cache_->size(), destroyed_.load(),
-        stats.moves.under_way, read_.load(), refused_.load());
+        stats.moves.in_flight, read_.load(), refused_.load());
   }
 
-  // New contexts until `n` are there or, with 0, until the device is full.
+  // Sets new contexts until there are `n` or, with 0, until the device is full.
   void Fill(std::uint64_t n) {
     std::uint64_t set = 0;
     std::string refused;
@@ -200,7 +201,7 @@ class CacheSide {
                next_ - low_, took, refused);
   }
 
-  // What is below comes back until the device is full.
+  // Reads contexts from lower tiers until the device is full.
   void Up() {
     std::uint64_t up = 0;
     const double took = Seconds([&] {
@@ -220,7 +221,7 @@ class CacheSide {
       do {
         const Stats stats = cache_->stats();
         share = stats.device.bytes == 0 ? 1
-                                        : static_cast<double>(stats.device.backed) /
+                                        : static_cast<double>(stats.device.clean) /
                                               static_cast<double>(stats.device.bytes);
         if (share >= 0.999) break;
         std::this_thread::sleep_for(std::chrono::milliseconds(5));  // real world: as above
@@ -256,7 +257,7 @@ class CacheSide {
                right.load(), wrong.load(), missing.load(), took, why);
   }
 
-  // Set and erased again, small ones and large.
+  // Sets and erases contexts, small and large.
   void Cycle(std::uint64_t n) {
     std::uint64_t failed = 0;
     std::mt19937_64 random(5);
@@ -274,7 +275,7 @@ class CacheSide {
     fmt::print("{{\"cycles\":{},\"failed\":{},\"seconds\":{:.3f}}}\n", n, failed, took);
   }
 
-  // One context to the device, or the host, from wherever it is.
+  // Copies one context to the device, or to the host, from any tier.
   void Restore(std::uint64_t n, Place where) {
     std::string why;
     bool right = false;
@@ -287,7 +288,7 @@ class CacheSide {
                static_cast<double>(plan_.context) / took / 1e9, right, why);
   }
 
-  // Agents at work: contexts are read on the device and new ones come.
+  // Agents at work: reads contexts on the device and sets new ones.
   void Churn(bool on) {
     churning_ = on;
     if (!on) {
@@ -300,7 +301,7 @@ class CacheSide {
         const std::uint64_t n = low_ + random() % std::max<std::uint64_t>(1, next_ - low_);
         const auto got = cache_->Get(Key(n), {.where = Place::kDevice});
         ++(got && *got ? read_ : refused_);
-        // What is idle is there to be used.
+        // Idle memory is used at once.
         if (!got || !*got) {
           std::this_thread::sleep_for(std::chrono::milliseconds(2));  // real world: agents wait
         }
@@ -367,7 +368,7 @@ class Neighbour {
     blocks_.clear();
     room_.reset();
   }
-  // In one call; the memory is written to the last byte.
+  // One allocation, written up to its last byte.
   void Take(bool ask, Bytes bytes) {
     Bytes freed = 0;
     double asked = 0;

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Memory given back on a real GPU, measured in the process that wants it.
+# SPDX-License-Identifier: Apache-2.0
+"""Memory given back on a real GPU, measured in the process that needs it.
 
 Usage, on the machine with the GPU, after bench/gpu/pack.sh:
-  bench/gpu/giveback.py PACK PART...     parts: backed unbacked share chaos ledger restore disk
+  bench/gpu/giveback.py PACK PART...
+Parts: `backed`, `unbacked`, share, chaos, ledger, restore, disk.
 Every part prints its figures and one JSON line; contexts are compared bit for bit.
 """
 import json, mmap, os, random, subprocess, sys, tempfile, time
@@ -33,7 +35,7 @@ class Program:
                 raise SystemExit(f"the program ended: {self.process.wait()}")
             if line.startswith("{"):
                 return json.loads(line)
-            said[line] = said.get(line, 0) + 1  # What it logs.
+            said[line] = said.get(line, 0) + 1  # Its log lines.
             if said[line] < 3:
                 print("|", line, end="", flush=True)
 
@@ -66,7 +68,7 @@ def checked(cache, part):
         destroyed=stats["destroyed"], seconds=seen["seconds"], why=seen["why"])
 
 
-# Idle memory that the host tier can back; the rest is somebody else's.
+# Idle memory that the host tier can hold clean; the rest belongs to other processes.
 def hold_back(blocker, keep):
     free = blocker.do("look")["free"]
     if free > keep:
@@ -77,8 +79,8 @@ def backed():
     blocker, neighbour = Program("neighbour"), Program("neighbour")
     hold_back(blocker, 82 * GIB)
     cache = Program("cache", "--host", "88GiB")
-    # As many contexts of 256 MiB as fit beside the reserve: more would go to the
-    # host, and take the room in which these are backed.
+    # As many contexts of 256 MiB as fit beside the reserve: more would go to the host tier, and
+    # take the room for the copies of these.
     say("fill", **cache.do(f"fill {74 * 4}"))
     say("backed", **cache.do("backed 60"))
     say("stats", **cache.do("stats"))
@@ -128,7 +130,7 @@ def unbacked():
         else:
             say("10 GiB refused", **took)
         neighbour.do("free")
-        # What went down is compared and forgotten, and new ones come.
+        # Demoted contexts are compared and erased, and new ones set.
         cache.do("fill 0")
         if cache.do("stats")["host_bytes"] > 40 * GIB:
             checked(cache, "unbacked")
@@ -142,7 +144,7 @@ def unbacked():
 
 
 def share(seconds):
-    # RAM and disk together hold more than all contexts: none has to be destroyed.
+    # RAM and disk together hold more than all contexts: none must be destroyed.
     folder = tempfile.TemporaryDirectory(prefix="spillway-disk-", dir=os.environ.get("DISK_DIR"))
     neighbour = Program("neighbour")
     cache = Program("cache", "--host", "98GiB", "--disk", folder.name, "--disk-bytes", "43GiB")
@@ -155,7 +157,7 @@ def share(seconds):
         neighbour.do("free")
         time.sleep(1)
         target = int(total * part)
-        # As a program that loads: in steps the reserve can bear.
+        # Like a program that loads: in steps that fit the reserve.
         taken, failed = 0, 0
         while taken < target:
             step = min(2 * GIB, target - taken)
@@ -232,7 +234,7 @@ def chaos(seconds):
             calls += 1
             left -= step
             if loads:
-                time.sleep(step / 55e9)  # What it took is filled over the link.
+                time.sleep(step / 55e9)  # The memory it took is filled over the link.
         return failed, ms, calls
 
     def single():
@@ -278,7 +280,7 @@ def restore():
     for i in range(6):
         neighbour.do(f"ask {17 * GIB}")
         neighbour.do("free")
-        time.sleep(.5)  # The driver clears what was freed.
+        time.sleep(.5)  # The driver clears freed memory.
         for n in range(4):
             got = cache.do(f"restore {n}")
             if i > 0:
@@ -291,11 +293,11 @@ def restore():
     neighbour.quit()
 
 
-# Disks of rented machines let a burst through and slow down after it: every read
-# starts rested, and which side is first changes, since what is read a second time
-# may come from a cache of the machine below. `dd` reads into 8 MiB again and again;
-# where a hypervisor copies, that is its processor's cache and not memory, so the
-# raw read into memory of its own for all of the context is the measure.
+# Disks of rented machines allow a burst and slow down after it. Therefore every read starts rested,
+# and the sides take turns being first, since a second read may come from a cache of the host
+# machine. `dd` reads into the same 8 MiB again and again; where a hypervisor copies, that is its
+# processor's cache and not memory. So the comparison is a raw read into separate memory for the
+# whole context.
 def disk():
     memory = mmap.mmap(-1, 4 * GIB)
     memory.madvise(mmap.MADV_HUGEPAGE)
@@ -333,7 +335,7 @@ def disk():
             if cache.do("stats")["disk_bytes"] >= 16 * GIB:
                 break
             time.sleep(.1)
-        time.sleep(40)  # What is reserved on disk is written.
+        time.sleep(40)  # The tier's space is written while it is reserved.
         data = max((os.path.join(at, name) for name in os.listdir(at)), key=os.path.getsize)
         say("reopened", **cache.do("reopen"))
         time.sleep(12)  # The host tier is registered again.

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# bench/gpu/pack.sh: builds the programs for a machine with a GPU and puts them
-# into build/gpu-pack, with the libraries such a machine may lack. Our GPU code
-# is loaded at run time, so no CUDA is needed here.
+# SPDX-License-Identifier: Apache-2.0
+# bench/gpu/pack.sh: builds the programs for a machine with a GPU and puts them into build/gpu-pack,
+# with the libraries such a machine may lack. Our GPU code is loaded at run time, so no CUDA is
+# needed here.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 tools/build.sh release spillway_bin spillwayd_bin gpu_benches
 pack=build/gpu-pack
 rm -rf "$pack"
-mkdir -p "$pack/lib"
+mkdir -p "$pack/lib" "$pack/examples" "$pack/python"
+cp -r examples/demo "$pack/examples/"
+cp -r python/spillway "$pack/python/"  # The demo only uses its pure Python part.
 cp build/release/bin/spillway build/release/bin/spillwayd build/release/bench/gpu/* "$pack/"
 for program in "$pack"/*; do
   [[ -f $program ]] || continue

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# bench/gpu/pack_py.sh: the Python package with its library, as a folder for a
-# machine with a GPU, a torch and nothing of ours:
+# SPDX-License-Identifier: Apache-2.0
+# bench/gpu/pack_py.sh: the Python package with its library, as a folder for a machine that has a
+# GPU and torch but nothing of ours:
 #   PYTHONPATH=build/gpu-pack/py python3 bench/gpu/py/restore.py
-# --wheel: and the wheel itself, for bench/gpu/py/wheel.py (after `make test`, whose
-# venv builds it).
+# --wheel: also the wheel, for bench/gpu/py/wheel.py (after `make test`, whose venv builds it).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 if [[ $# -gt 1 || ${1:---wheel} != --wheel ]]; then

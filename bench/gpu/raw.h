@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The other side of every ratio: plain driver calls, pinned memory, no checksums.
 #pragma once
 
@@ -12,7 +13,7 @@
 
 namespace spillway::bench {
 
-// Ends the program: a bench without its other side says nothing.
+// Ends the program: a bench without its other side is worthless.
 void Need(std::string_view what, int code);
 [[noreturn]] void Stop(std::string_view why);
 
@@ -34,12 +35,12 @@ class RawGpu {
   int device_ = 0;
 };
 
-// bf16 matrices of 8192 x 8192, again and again on a stream of its own, by the
-// cuBLAS that a torch installation brings; `Run` gives TFLOP/s over a stretch.
+// Multiplies bf16 matrices of 8192 x 8192 again and again on a stream of its own, with the cuBLAS
+// of a torch installation. `Run` returns the TFLOP/s over a period.
 class Gemm {
  public:
   explicit Gemm(RawGpu* gpu);
-  // Empty: there is none, and why.
+  // Empty: there is none; the error says why.
   const std::string& missing() const { return missing_; }
   double Run(Duration how_long);
 
@@ -64,7 +65,7 @@ double Seconds(Work&& work) {
   return std::chrono::duration<double>(Clock::now() - start).count();  // real world: as above
 }
 
-// The median of `runs` after one that does not count.
+// The median of `runs`, after one run that is not counted.
 double MedianSeconds(int runs, const std::function<void()>& work);
 double Percentile(std::vector<double> values, double share);
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""resp_vram.py SPILLWAYD: what a daemon that serves only sockets takes of the GPU.
+# SPDX-License-Identifier: Apache-2.0
+"""resp_vram.py SPILLWAYD: how much GPU memory a daemon uses that serves only sockets.
 
-It senses pressure on the machine's GPU by NVML. Before, while a client sets and gets 2 GiB, and
-after: the card's used memory as the driver says, and who has a context on it.
+It reads pressure of the machine's GPU by NVML. Before, during (a client sets and gets 2 GiB) and
+after: the card's used memory by the driver, and the processes with a context on it.
 """
 import os
 import shutil

@@ -1,6 +1,7 @@
-// Watches a GPU's memory as a cache does, and writes down every change of
-// level and what the monitor's threads cost: JSON lines on stdout, times in
-// CLOCK_MONOTONIC nanoseconds. Ends with its standard input.
+// SPDX-License-Identifier: Apache-2.0
+// Watches a GPU's memory as a cache does, and records every change of level and the cost of the
+// monitor's threads: JSON lines on stdout, times in CLOCK_MONOTONIC nanoseconds. Ends with its
+// standard input.
 #include <poll.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,14 +29,14 @@ std::int64_t ProcessorTime(clockid_t clock) {
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-// Of all threads but this one: the monitor's, those that have ended included.
+// CPU time of all threads except this one: the monitor's, including those that have ended.
 std::int64_t MonitorTime() {
   return ProcessorTime(CLOCK_PROCESS_CPUTIME_ID) - ProcessorTime(CLOCK_THREAD_CPUTIME_ID);
 }
 
 int Run(const char* source, bool far) {
   Options options;
-  // Out of reach of what the neighbour does: quiet is then far from any threshold.
+  // Thresholds the neighbour never comes near, so that sampling stays slow.
   if (far) options.thresholds = {0.985, 0.99, 0.995, 0.999};
   if (far) options.exit_band = 0.002;
   options.capacity = 64 * kMiB;
@@ -55,7 +56,7 @@ int Run(const char* source, bool far) {
     fmt::print(stderr, "{}\n", started.error().message);
     return 1;
   }
-  // A line each second; the main thread does nothing else.
+  // Prints a line each second; the main thread does nothing else.
   for (bool last = false; !last;) {
     pollfd in{STDIN_FILENO, POLLIN, 0};
     last = poll(&in, 1, 1000) > 0;

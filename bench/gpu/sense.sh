@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# bench/gpu/sense.sh OUT PART [SECONDS]: on a machine with an NVIDIA GPU, from
-# the repository's root, after bench/gpu/pack.sh. Parts:
-#   probe  what `spillway probe` says, and how well NVML and CUDA agree
-#   quiet  a second process takes 8 GiB after at least 10 s of quiet, again and
-#          again for SECONDS, 0.5 to 5 % under a threshold; ends with a busy minute
+# SPDX-License-Identifier: Apache-2.0
+# bench/gpu/sense.sh OUT PART [SECONDS]: on a machine with an NVIDIA GPU, from the repository's
+# root, after bench/gpu/pack.sh. Parts:
+#   probe  the output of `spillway probe`, and how well NVML and CUDA agree
+#   quiet  a second process takes 8 GiB after at least 10 s of quiet, again and again for
+#          SECONDS, 0.5 to 5 % below a threshold; ends with a busy minute
 #   more   the same without the busy minute
 #   quick  the same 100 times after 0.3 to 1 s
-# Beside the watcher whose changes of level count runs one with thresholds out of
-# reach: its quiet is far from them, and what that costs is seen in the same run.
-# Each part leaves JSON lines in OUT; bench/gpu/sense_report.py reads them.
+# Beside the watcher whose changes of level count, another one runs with thresholds out of reach: it
+# shows in the same run what sampling costs far from any threshold. Each part leaves JSON lines in
+# OUT; bench/gpu/sense_report.py reads them.
 set -euo pipefail
 out=$1
 part=$2

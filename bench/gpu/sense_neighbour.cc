@@ -1,6 +1,7 @@
-// The other side of bench/gpu/sense: takes 8 GiB at random times, and writes
-// down when. One JSON line for each on stdout; times are CLOCK_MONOTONIC
-// nanoseconds, the same in all processes of a machine.
+// SPDX-License-Identifier: Apache-2.0
+// The other side of bench/gpu/sense: takes 8 GiB at random times, and records when. One JSON line
+// for each on stdout; times are CLOCK_MONOTONIC nanoseconds, which all processes of a machine
+// share.
 #include <time.h>
 
 #include <chrono>
@@ -31,14 +32,14 @@ struct Plan {
   int count = 10;
   double quiet_least = 10;
   double quiet_most = 10.05;
-  double until = 0;  // Seconds from now; 0: all of them.
+  double until = 0;  // Seconds from now; 0: no limit.
   double busy = 0;
   unsigned seed = 1;
 };
 
 void Jump(CudaNeighbour& neighbour, double threshold, double under, double quiet) {
   const auto total = static_cast<double>(neighbour.total());
-  // First well under it, until whoever watches has left the level.
+  // First well below the threshold, until the watcher has left the level.
   neighbour.Settle(static_cast<Bytes>((threshold - 0.08) * total));
   Sleep(0.3);
   neighbour.Settle(static_cast<Bytes>((threshold - under) * total));
@@ -56,7 +57,7 @@ void Jump(CudaNeighbour& neighbour, double threshold, double under, double quiet
   if (taken) neighbour.GiveLast();
 }
 
-// Never still: what keeps a watcher at its fastest.
+// Changes all the time, which keeps a watcher at its fastest sampling.
 void Busy(CudaNeighbour& neighbour, double seconds) {
   neighbour.Settle(static_cast<Bytes>(0.60 * static_cast<double>(neighbour.total())));
   const std::int64_t begin = Now();

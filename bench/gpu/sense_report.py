@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""bench/gpu/sense_report.py FILE...: what bench/gpu/sense.sh measured.
+# SPDX-License-Identifier: Apache-2.0
+"""bench/gpu/sense_report.py FILE...: evaluates what bench/gpu/sense.sh measured.
 
-From a neighbour's call to the change of level, and the processor time of the
-monitor's threads. A jump that no change of level follows within a second, or
-that was refused, is counted and shown, never dropped in silence.
+The time from a neighbour's call to the change of level, and the CPU time of the monitor's threads.
+A jump that no change of level follows within a second, or that was refused, is counted and shown,
+never dropped silently.
 """
 import json
 import sys

@@ -1,12 +1,19 @@
 #!/usr/bin/env python3
-"""hostile.py SPILLWAYD [--seconds S] [--check]: hostile clients, and what others feel.
+# SPDX-License-Identifier: Apache-2.0
+"""hostile.py SPILLWAYD [--seconds S] [--check] [--gets N] [--keys N]: hostile clients, and how
+they affect others.
 
-One client at a time misbehaves, in a process of its own, while two good ones set
-and get small values and compare each. Printed for each kind: the good ones' p50 and
-p99 beside the quiet run before it, and the daemon's peak memory. With --check the
-exit status says whether the daemon lived, no value was wrong, each hostile client
-was answered as it should be and memory stayed within the bound; times are only
-printed.
+One client at a time misbehaves, in a process of its own, while two well-behaved ones set and get
+small values and compare each. Printed for each kind: the good clients' p50 and p99 beside those of
+the quiet run before it, and the daemon's peak memory. With --check the exit status says whether the
+daemon survived, no value was wrong, each hostile client was answered as it should be, and memory
+stayed within the limit; times are only printed.
+
+Then two attacks that need one connection. An EXEC of 100,000 GETs of 16 kB, whose client reads at
+once, and a second later: are all replies there and in order, how much does the daemon grow (at most
+twice output_max), and what is the p99 of another client's PING (goal: at most 50 ms)? And 60,000
+keys that all have one hash by XXH3 without a seed: how much longer do their SETs take than those of
+random keys (goal: at most 1.5 times)?
 """
 import argparse
 import multiprocessing
@@ -52,7 +59,7 @@ class Client:
             if answer == b"+OK":
                 return
             self.close()
-            # Behind a crowd one waits until there is room.
+            # With many clients before it, a connection waits until there is room.
             if answer != FULL or time.monotonic() > end:
                 raise AssertionError(f"AUTH was answered {answer!r}")
             time.sleep(0.01)
@@ -71,10 +78,10 @@ class Client:
         try:
             self.socket.sendall(data)
         except OSError:
-            pass  # It was closed under our hands: as it should be.
+            pass  # It was closed by the server, as it should be.
 
     def rest(self):
-        """All until the other side closes; None: it does not."""
+        """Everything until the other side closes; None: it does not."""
         data = b""
         try:
             while more := self.socket.recv(65536):
@@ -91,7 +98,7 @@ class Client:
 
 
 def connected(path, end):
-    """A socket with a time limit does not wait for room in the listen queue: it is tried again."""
+    """A socket with a time limit does not wait for room in the listen queue, so it retries."""
     while True:
         one = socket.socket(socket.AF_UNIX)
         one.settimeout(30)
@@ -108,10 +115,10 @@ def connected(path, end):
         time.sleep(0.001)
 
 
-# --- who misbehaves: each returns a complaint, or nothing ---
+# --- misbehaving clients: each returns a complaint, or nothing ---
 
 def until(end, what):
-    """Again and again until then; the first complaint ends it."""
+    """Repeats until then; the first complaint ends it."""
     while time.monotonic() < end:
         if complaint := what():
             return complaint
@@ -124,7 +131,7 @@ def huge_before_auth(path, end):
         client.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\n" + b"x" * 65536)
         got = client.rest()
         client.close()
-        # What was sent behind the error may break the connection before it is read.
+        # Data sent after the error may break the connection before the error is read.
         return None if got in (b"", b"-ERR Protocol error: unauthenticated bulk length\r\n") else got
     return until(end, one)
 
@@ -155,7 +162,7 @@ def slow_writer(path, end):
 
 
 def large_and_stopped(path, end):
-    """Values announced and half sent: each holds room in the tier, or none."""
+    """Values that are announced and half sent: each reserves memory in the tier, or none."""
     clients = [Client(path) for _ in range(30)]
     for n, client in enumerate(clients):
         client.socket.settimeout(2)
@@ -165,7 +172,7 @@ def large_and_stopped(path, end):
 
 
 def many_large_words(path, end):
-    """Arguments that nobody takes out of the stream, up to input_max and beyond."""
+    """Arguments that stay in the stream, up to input_max and beyond."""
     def one():
         client = Client(path)
         client.send(b"*100\r\n$3\r\nDEL\r\n" + b"$1000000\r\n" + b"x" * 1000000 + b"\r\n" +
@@ -220,12 +227,12 @@ def http(path, end):
 
 
 def thousands(path, end):
-    """As many connections as there are files to be had, up to 10,000, all at once."""
+    """As many connections as there are file descriptors, up to 10,000, all at once."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     crowd = []
     refused = 0
-    # On a busy machine they take longer than the others are measured for.
+    # On a busy machine they take longer than the measurement of the others.
     while len(crowd) + refused < 10_000 and time.monotonic() < end + 60:
         one = socket.socket(socket.AF_UNIX)
         one.settimeout(10)
@@ -249,7 +256,7 @@ KINDS = [thousands, huge_before_auth, slow_reader, slow_writer, large_and_stoppe
          nested_arrays, glob_bombs, half_frames, http]
 
 
-# --- who behaves ---
+# --- well-behaved clients ---
 
 def good(path, seconds, number, out):
     try:
@@ -270,7 +277,7 @@ def served(path, seconds, number):
         middle = time.perf_counter()
         got = client(b"GET", key)
         times += [middle - began, time.perf_counter() - middle]
-        # A cache may forget, if others announce values as large as all of it.
+        # An entry may be evicted if others announce values as large as the cache.
         gone += answer == b"+OK" and got == b"$-1"
         wrong += answer == b"+OK" and got not in (value, b"$-1")
         wrong += answer != b"+OK" and not answer.startswith(b"-OOM")
@@ -279,7 +286,7 @@ def served(path, seconds, number):
 
 
 def measured(path, seconds):
-    """p50, p99, how many were forgotten, how many wrong, and what befell the good clients."""
+    """p50, p99, how many values were missing, how many wrong, and errors of the good clients."""
     out = multiprocessing.Queue()
     crowd = [multiprocessing.Process(target=good, args=(path, seconds, n, out)) for n in range(2)]
     for one in crowd:
@@ -318,9 +325,9 @@ def forget_peak(pid):
         file.write("5")
 
 
-def start(program, folder):
+def start(program, folder, text=CONFIG):
     with open(os.path.join(folder, "d.toml"), "w") as config:
-        config.write(CONFIG)
+        config.write(text)
     return launched(program, folder)
 
 
@@ -339,7 +346,7 @@ def launched(program, folder):
 
 
 def answers(path):
-    """The socket is there before anybody listens on it."""
+    """The socket exists before the daemon listens on it."""
     try:
         client = Client(path, password=False)
         reply = client(b"PING")
@@ -350,7 +357,7 @@ def answers(path):
 
 
 def fill(path):
-    """The cache is full before anything is measured: what it holds is no growth."""
+    """Fills the cache before anything is measured, so that its memory does not count as growth."""
     client = Client(path)
     for i in range(2 * CAPACITY // MIB):
         client(b"SET", b"fill%d" % i, os.urandom(MIB))
@@ -379,6 +386,137 @@ def one_kind(kind, process, path, seconds):
     return quiet, loud, complaint, peak, alive
 
 
+# --- one request that is enough ---
+
+OUTPUT_MAX = 64 * MIB  # As it is by default.
+BIG_CONFIG = """capacity = "256MiB"
+pressure_source = "fixed:0.1"
+sample_period = "60s"
+[server]
+password = "secret"
+port = 0
+http_port = 0
+"""
+
+
+def pinging(path, stop, out):
+    """How long each PING takes until `stop`."""
+    client, times = Client(path), []
+    while not stop.is_set():
+        began = time.perf_counter()
+        if client(b"PING") != b"+PONG":
+            out.put(None)
+            return
+        times.append(time.perf_counter() - began)
+    out.put(times)
+
+
+def peak_of(pid, stop, out):
+    most = 0
+    while not stop.is_set():
+        most = max(most, memory(pid, "VmRSS"))
+        time.sleep(0.001)
+    out.put(most)
+
+
+def value_of(number):
+    return (b"%d " % number * 16_000)[:16_000]
+
+
+def large_exec(program, gets, late):
+    """Its client reads `late` seconds after EXEC. What is wrong, the growth, the p99 of PINGs."""
+    folder = tempfile.mkdtemp(prefix="spillwayd-hostile-")
+    process, path = start(program, folder, BIG_CONFIG)
+    bad = []
+    try:
+        client = Client(path)
+        for i in range(100):
+            client(b"SET", b"k%d" % i, value_of(i))
+        for word, count in ((b"MULTI", 1), (b"GET", gets)):
+            for at in range(0, count, 1000):
+                some = range(at, min(at + 1000, count))
+                client.send(b"".join(frame(word, *([b"k%d" % (i % 100)] * (word == b"GET")))
+                                     for i in some))
+                for _ in some:
+                    if client.reply() not in (b"+OK", b"+QUEUED"):
+                        bad.append("it was not queued")
+        stop = multiprocessing.Event()
+        times, peak = multiprocessing.Queue(), multiprocessing.Queue()
+        watching = [multiprocessing.Process(target=pinging, args=(path, stop, times)),
+                    multiprocessing.Process(target=peak_of, args=(process.pid, stop, peak))]
+        time.sleep(0.2)
+        before = memory(process.pid, "VmRSS")
+        for one in watching:
+            one.start()
+        time.sleep(0.2)
+        client.send(frame(b"EXEC"))
+        time.sleep(late)
+        began = time.monotonic()
+        if client.reply() != b"*%d" % gets:
+            bad.append("EXEC was not answered by so many replies")
+        else:
+            wrong = sum(client.reply() != value_of(i % 100) for i in range(gets))
+            if wrong:
+                bad.append(f"{wrong} of {gets} replies are wrong, or not in their place")
+        took = time.monotonic() - began
+        stop.set()
+        pings = times.get(timeout=60)
+        grown = peak.get(timeout=60) - before
+        for one in watching:
+            one.join(10)
+        if pings is None or client(b"PING") != b"+PONG":
+            bad.append("PING was not answered")
+        if grown > 2 * OUTPUT_MAX:
+            bad.append(f"it grew by {grown / MIB:.0f} MiB, over {2 * OUTPUT_MAX // MIB}")
+        pings = sorted(pings or [float("nan")])
+        print(f"EXEC of {gets} GETs of 16 kB, read after {late:g} s: {took:.2f} s, in order: "
+              f"{'no' if bad else 'yes'}; grown {grown / MIB:.0f} MiB of {2 * OUTPUT_MAX // MIB}; "
+              f"PING p50 {pings[len(pings) // 2] * 1e3:.2f} p99 {pings[len(pings) * 99 // 100] * 1e3:.2f}"
+              f" max {pings[-1] * 1e3:.2f} ms of {len(pings)} (goal: p99 <= 50)", flush=True)
+        client.close()
+    finally:
+        process.kill()
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+    return [f"EXEC of {gets} GETs: {line}" for line in bad]
+
+
+# The first word of XXH3's public secret: a key that begins with it has the same hash
+# whatever its second word is.
+SECRET = bytes.fromhex("b8fe6c3923a44bbe")
+
+
+def flood(program, keys):
+    """SETs of keys that collide without a seed, in turns with random ones."""
+    folder = tempfile.mkdtemp(prefix="spillwayd-hostile-")
+    process, path = start(program, folder, BIG_CONFIG)
+    kinds = {"random": lambda i: os.urandom(32),
+             "colliding": lambda i: SECRET + i.to_bytes(8, "little") + b"k" * 16}
+    best = dict.fromkeys(kinds, float("inf"))
+    try:
+        client = Client(path)
+        for _ in range(3):
+            for name, key_of in kinds.items():
+                client(b"FLUSHALL")
+                batches = [b"".join(frame(b"SET", key_of(i), b"value") for i in range(at, at + 1000))
+                           for at in range(0, keys, 1000)]
+                began = time.perf_counter()
+                for batch in batches:
+                    client.send(batch)
+                    for _ in range(1000):
+                        client.reply()
+                best[name] = min(best[name], time.perf_counter() - began)
+        ratio = best["colliding"] / best["random"]
+        print(f"{keys} SETs of keys that collide in the public hash: {best['colliding']:.2f} s, of random "
+              f"keys {best['random']:.2f} s: {ratio:.2f} times as long (goal: <= 1.5)", flush=True)
+        # If each walked past all before it, this would be tens of times.
+        return [f"colliding keys take {ratio:.1f} times as long"] if ratio > 8 else []
+    finally:
+        process.kill()
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def main():
     parse = argparse.ArgumentParser()
     parse.add_argument("program")
@@ -387,6 +525,8 @@ def main():
     parse.add_argument("--growth", type=int, default=96, metavar="MIB",
                        help="most over what the quiet daemon with a full cache holds: loops' and "
                             "clients' buffers")
+    parse.add_argument("--gets", type=int, default=100_000, help="of the large EXEC")
+    parse.add_argument("--keys", type=int, default=60_000, help="that have one hash without a seed")
     args = parse.parse_args()
     folder = tempfile.mkdtemp(prefix="spillwayd-hostile-")
     process, path = start(args.program, folder)
@@ -420,6 +560,9 @@ def main():
     finally:
         process.kill()
         shutil.rmtree(folder, ignore_errors=True)
+    for late in (0, 1):
+        bad += large_exec(args.program, args.gets, late)
+    bad += flood(args.program, args.keys)
     for line in bad:
         print("WRONG " + line)
     return 1 if bad and args.check else 0

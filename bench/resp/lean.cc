@@ -1,5 +1,5 @@
-// resp_lean: the least a client and a server of large values can do, to measure
-// spillwayd against.
+// SPDX-License-Identifier: Apache-2.0
+// resp_lean: the minimal client and server for large values, to compare spillwayd with.
 //
 //   resp_lean serve SOCKET BYTES          answers from one fixed buffer
 //   resp_lean get SOCKET BYTES SECONDS    reads and discards; prints MB/s
@@ -47,7 +47,7 @@ void SendAll(int fd, std::string_view bytes) {
   }
 }
 
-// So many bytes, thrown away. The first of them is returned.
+// Reads and discards that many bytes; returns the first.
 char Discard(int fd, std::size_t bytes, std::vector<char>* buffer) {
   char first = 0;
   bool any = false;
@@ -66,7 +66,7 @@ std::string Head(std::string_view name, std::string_view key) {
   return out + "$" + std::to_string(key.size()) + "\r\n" + std::string(key) + "\r\n";
 }
 
-// One client at a time; knows GET k and SET k v of the agreed size.
+// One client at a time; understands GET k and SET k v of the agreed size.
 int Serve(const std::string& path, std::size_t bytes) {
   const std::string value(bytes, 'v');
   const std::string reply = "$" + std::to_string(bytes) + "\r\n" + value + "\r\n";

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""refused.py SPILLWAYD [--seconds S]: what EMERGENCY costs those who are refused, and
-those who read.
+# SPDX-License-Identifier: Apache-2.0
+"""refused.py SPILLWAYD [--seconds S]: what EMERGENCY costs clients that are refused, and clients
+that read.
 
-One client gets for S seconds in RELAXED. Then pressure, read from a file, goes up to
-EMERGENCY, and for S seconds one client gets while another sets and is refused each
-time; `on_blocked` is "error". Printed: p50, p99 and p99.9 of each, and the ratio of
-the gets' p99.
+One client gets for S seconds in RELAXED. Then pressure, read from a file, goes up to EMERGENCY, and
+for S seconds one client gets while another sets and is refused each time; `on_blocked` is "error".
+Printed: p50, p99 and p99.9 of each, and the ratio of the gets' p99.
 """
 import argparse
 import gc
@@ -41,7 +41,7 @@ def start(program, folder):
 
 
 def timed(path, seconds, request, good, out):
-    """Sends the one request again and again; times of all answers, in seconds."""
+    """Sends one request again and again; the times of all answers, in seconds."""
     client = Client(path)
     times = []
     end = time.monotonic() + seconds

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """run.py SPILLWAYD RESP_LEAN [ROUNDS]: spillwayd beside Debian's Redis 7.
 
-The two take turns in one run; a row is the median of ROUNDS (5) and of the ratios
-of each turn. First by redis-benchmark, over TCP and the Unix socket; then by a lean
-client that discards replies, beside a server that answers from a fixed buffer.
+The two take turns in one run; a row is the median of ROUNDS (5), and of the ratios of each round.
+First with redis-benchmark, over TCP and the Unix socket; then with a minimal client that discards
+replies, beside a server that answers from a fixed buffer.
 """
 import os
 import re

@@ -1,5 +1,6 @@
-// A neighbour on a shared virtual card: a process of its own that holds as much
-// as it is told to, taking it in steps and waiting where the card is full.
+// SPDX-License-Identifier: Apache-2.0
+// A neighbour on a shared virtual card: a process that holds as much memory as it is told to. It
+// takes the memory in steps and waits while the card is full.
 #pragma once
 
 #include <sys/types.h>
@@ -12,14 +13,14 @@ namespace spillway::bench {
 
 class CardNeighbour {
  public:
-  // Forks: before any thread is started. Makes the card, of `total` bytes.
+  // Forks, so it must be called before any thread starts. Makes the card, of `total` bytes.
   CardNeighbour(const std::string& card, Bytes total);
   ~CardNeighbour();
   CardNeighbour(const CardNeighbour&) = delete;
   CardNeighbour& operator=(const CardNeighbour&) = delete;
 
-  // Returns when it holds that much: how long it waited for memory, in ms; a
-  // negative number: it did not get it within a minute.
+  // Returns when the process holds that much: how long it waited for memory, in ms. Negative: it
+  // did not get it within a minute.
   double Hold(Bytes bytes);
 
  private:

@@ -1,8 +1,8 @@
-// The engines that are measured, each behind the same two calls:
-//   Get(request)  finds the key, leases the value, releases it; what it found,
-//                 or 0 on a miss
+// SPDX-License-Identifier: Apache-2.0
+// The measured engines, each with the same two calls:
+//   Get(request)  finds the key, leases the value, releases it; returns the value, or 0 on a miss
 //   Put(request)  inserts key and value
-// No virtual calls are added around any of them: the loops are templates.
+// There are no virtual calls around them: the loops are templates.
 #pragma once
 
 #include <array>
@@ -32,14 +32,14 @@ inline std::unique_ptr<Cache> OpenOrStop(const Options& options) {
   return std::move(*cache);
 }
 
-// Bounded by entries_max; the token budget and the TTL are the defaults.
+// Bounded by entries_max; token budget and TTL are the defaults.
 class SpillwayEngine {
  public:
   explicit SpillwayEngine(std::size_t entries, const char* policy = "score") {
     Options options;
     options.policy = policy;
     options.entries_max = entries;
-    options.capacity = 64 * kMiB;  // More than the values need: entries_max is the bound.
+    options.capacity = 64 * kMiB;  // More than the values need: entries_max is the limit.
     cache_ = OpenOrStop(options);
   }
 
@@ -47,13 +47,13 @@ class SpillwayEngine {
     const auto got = cache_->Get(request.key());
     return got->has_value() ? reinterpret_cast<std::uintptr_t>((*got)->data()) : 0;
   }
-  // The same, and looks at the value's bytes while it is leased.
+  // The same, and reads the value's bytes while it is leased.
   std::uint64_t GetAndRead(const Request& request) {
     const auto got = cache_->Get(request.key());
     return got->has_value() ? *reinterpret_cast<const std::uint64_t*>((*got)->data()) : 0;
   }
   static constexpr std::size_t kMany = 32;
-  // The number of hits among `kMany` requests.
+  // Returns the number of hits among `kMany` requests.
   std::uint64_t GetMany(const Request* requests) {
     std::array<std::string_view, kMany> keys;
     std::array<Lease, kMany> leases;
@@ -72,7 +72,8 @@ class SpillwayEngine {
   std::unique_ptr<Cache> cache_;
 };
 
-// What everybody writes first. It can't lend; it copies the value out.
+// The obvious implementation: a map and a list under a mutex. It has no leases; it copies the
+// value.
 class MutexLru {
  public:
   explicit MutexLru(std::size_t entries) : entries_max_(entries) { map_.reserve(entries); }
@@ -88,7 +89,7 @@ class MutexLru {
   void Put(const Request& request) {
     const Name name = NameOf(request);
     const std::lock_guard lock(mutex_);
-    if (map_.contains(name)) return;  // Another thread was quicker.
+    if (map_.contains(name)) return;  // Another thread was first.
     list_.push_front({name, request.value});
     map_.emplace(name, list_.begin());
     if (map_.size() <= entries_max_) return;
@@ -111,14 +112,13 @@ class MutexLru {
 
   const std::size_t entries_max_;
   std::mutex mutex_;
-  std::list<Entry> list_;  // Guarded by mutex_, as the map: most recently used first.
+  std::list<Entry> list_;  // Most recently used first. Guarded by mutex_, like the map.
   std::unordered_map<Name, std::list<Entry>::iterator, HashOfName> map_;
 };
 
 #if defined(SPILLWAY_HAVE_ROCKSDB)
-// RocksDB's caches at their best: the value is the pointer itself, so nothing
-// is allocated or followed for it; no statistics; metadata is not charged, so
-// that capacity counts entries.
+// RocksDB's caches with the best settings: the value is the pointer itself, so nothing is allocated
+// or dereferenced for it; no statistics; metadata is not charged, so that capacity counts entries.
 class RocksEngine {
  public:
   static RocksEngine Lru(std::size_t entries, int shard_bits) {
@@ -128,8 +128,8 @@ class RocksEngine {
     options.metadata_charge_policy = rocksdb::kDontChargeCacheMetadata;
     return RocksEngine(rocksdb::NewLRUCache(options));
   }
-  // Every entry is charged 1, and that is what the table is sized for. The
-  // number of shards is its own choice: one, at this size.
+  // Every entry is charged 1, and the table is sized for that. It chooses the number of shards
+  // itself: one, at this size.
   static RocksEngine HyperClock(std::size_t entries) {
     rocksdb::HyperClockCacheOptions options(entries, /*_estimated_entry_charge=*/1);
     options.metadata_charge_policy = rocksdb::kDontChargeCacheMetadata;
@@ -144,7 +144,7 @@ class RocksEngine {
     return value;
   }
   void Put(const Request& request) {
-    // Refused only where every entry is referenced; then it is a miss again.
+    // Refused only if every entry is referenced; then it is a miss again.
     cache_->Insert(SliceOf(request), reinterpret_cast<void*>(request.value), 1, &Forget)
         .PermitUncheckedError();
   }

@@ -1,4 +1,5 @@
-// The bytes part: what an entry costs in host memory beside its value.
+// SPDX-License-Identifier: Apache-2.0
+// The bytes part: the host memory that an entry costs besides its value.
 #pragma once
 
 #include "bench/support/report.h"

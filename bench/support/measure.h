@@ -1,4 +1,5 @@
-// How times are taken and summed up.
+// SPDX-License-Identifier: Apache-2.0
+// Measures times and summarizes them.
 #pragma once
 
 #include <algorithm>
@@ -18,21 +19,21 @@ inline double Now() { return Seconds(std::chrono::steady_clock::now().time_since
 
 double Median(std::vector<double> samples);
 double Least(const std::vector<double>& samples);
-// Median of a[i] / b[i]: both sides of a pair were measured moments apart, so
-// what the machine did meanwhile falls out.
+// Median of a[i] / b[i]. Both sides of a pair were measured moments apart, so changes of the
+// machine's speed cancel out.
 double MedianRatio(const std::vector<double>& a, const std::vector<double>& b);
 
-std::string MachineName();  // As the kernel calls the processor.
+std::string MachineName();  // The processor's name as given by the kernel.
 std::string Today();        // 2026-11-30
 
-double ThreadCpuSeconds();  // Of the calling thread, so far.
+double ThreadCpuSeconds();  // CPU time of the calling thread so far.
 
 struct Elapsed {
   double wall = 0;  // From the start of the first thread to the end of the last.
   double cpu = 0;   // Of the thread that used most.
 };
 
-// Runs body(thread) for `threads` threads, each after its own warm(thread).
+// Runs body(thread) on `threads` threads, each after its own warm(thread).
 template <typename Warm, typename Body>
 Elapsed Timed(int threads, Warm&& warm, Body&& body) {
   std::atomic<int> ready{0};
@@ -62,12 +63,13 @@ Elapsed Timed(int threads, Warm&& warm, Body&& body) {
 std::uint64_t Ticks();
 double NanosecondsPerTick();
 
-// Latencies in buckets 1/16 of their size wide.
+// Latencies in buckets with a width of 1/16 of their value.
 class Histogram {
  public:
   void Add(std::uint64_t ticks) { ++counts_[BucketOf(ticks)]; }
   std::uint64_t count() const;
-  // Nanoseconds that this share of all was at most; the upper edge of a bucket.
+  // The time that this share of all latencies does not exceed, in nanoseconds; the upper edge of a
+  // bucket.
   double Quantile(double share) const;
   double Max() const { return Quantile(1); }
 

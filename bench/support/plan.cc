@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/support/plan.h"
 
 #include <array>
@@ -16,11 +17,10 @@ namespace spillway::bench {
 namespace {
 
 constexpr Bytes kValueBytes = 64;
-constexpr double kPressure = 0.90;  // PRESSURE; its target is 0.85 - 0.02.
+constexpr double kPressure = 0.90;  // In PRESSURE; its target is 0.85 - 0.02.
 
-// Says what the card would say of itself, but for one reading of kPressure when
-// asked to, and measures from that reading to the next: the pass between them,
-// and the wait of a sample period at most.
+// A pressure source that gives the card's own readings, except one reading of kPressure on request.
+// Measures from that reading to the next: the pass in between, plus at most one sample period.
 class OnePressure final : public PressureSource {
  public:
   explicit OnePressure(Bytes total) : total_(total) {}
@@ -63,8 +63,8 @@ class OnePressure final : public PressureSource {
 struct Outcome {
   double plan_ms = 0;
   std::size_t left = 0;
-  Histogram quiet;   // Gets while nothing else happened,
-  Histogram during;  // and while the plan ran.
+  Histogram quiet;   // Gets while nothing else runs.
+  Histogram during;  // Gets while the plan runs.
 };
 
 std::unique_ptr<Cache> Fill(std::size_t entries, std::string_view policy,
@@ -73,8 +73,8 @@ std::unique_ptr<Cache> Fill(std::size_t entries, std::string_view policy,
   options.policy = policy;
   options.pressure = std::move(pressure);
   options.sample_period = std::chrono::milliseconds(1);
-  // The card is as large as its values: a pressure of 0.90 that has to go
-  // below 0.83 takes 7 % of them.
+  // The card is as large as its values: going from a pressure of 0.90 to below 0.83 evicts 7 % of
+  // them.
   options.capacity = entries * kValueBytes;
   options.entries_max = entries + 1;
   options.token_budget.reset();
@@ -92,7 +92,7 @@ std::unique_ptr<Cache> Fill(std::size_t entries, std::string_view policy,
   return cache;
 }
 
-// Gets in a loop; the phase says which histogram they belong to.
+// Gets in a loop; the phase selects the histogram.
 enum class Phase : int { kWarm, kQuiet, kPlan, kEnd };
 
 void ReadAll(Cache* cache, const std::vector<Request>& stream, const std::atomic<Phase>& phase,
@@ -113,7 +113,7 @@ void ReadAll(Cache* cache, const std::vector<Request>& stream, const std::atomic
 enum class Way : int { kDecided, kSampled, kListed };
 
 struct Case {
-  bool all_read;  // Each entry once since it was set.
+  bool all_read;  // Each entry was read once since it was set.
   Way way;
   std::string_view policy = "documented";
 
@@ -125,8 +125,8 @@ struct Case {
   }
 };
 
-// Who would leave, as far as the target, and nothing else. Ends the cache's use:
-// those chosen are out of its rankings.
+// Only chooses the entries to evict, up to the target. Ends the use of the cache: chosen entries
+// are no longer in its rankings.
 double Decide(Cache& cache, std::size_t entries) {
   Core& core = *Core::Of(cache);
   double ms = 0;
@@ -179,7 +179,7 @@ Outcome OnePlan(std::size_t entries, const Case& what, const std::vector<Request
 void MeasurePlans(const Settings& settings, Report* report) {
   const std::size_t entries = settings.quick ? 100'000 : 1'000'000;
   const int repeats = settings.quick ? 1 : 5;
-  // The reader asks for few keys, mostly: those it reads most it keeps fresh.
+  // The reader mostly requests few keys, and these stay recently used.
   const std::vector<Request> stream = Stream(Zipf(entries, 0.99), 1 << 20, 11);
   report->Table(fmt::format("plan: {} entries, pressure {} -> under 0.83, one reader; median of {}",
                             entries, kPressure, repeats),

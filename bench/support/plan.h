@@ -1,5 +1,6 @@
-// The plan part: how long one reclaim plan over many entries takes, and what a
-// reader feels meanwhile.
+// SPDX-License-Identifier: Apache-2.0
+// The plan part: how long one reclaim plan over many entries takes, and how it affects a concurrent
+// reader.
 #pragma once
 
 #include "bench/support/report.h"

@@ -1,5 +1,6 @@
-// A folder for a bench's files that goes with it: under SPILLWAY_BENCH_DIR, else
-// where temporary files are.
+// SPDX-License-Identifier: Apache-2.0
+// A folder for a bench's files, removed with this object: under SPILLWAY_BENCH_DIR, or in the
+// folder for temporary files.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +10,7 @@ namespace spillway::bench {
 
 class Scratch {
  public:
-  Scratch();  // Ends the program if there is none to be had.
+  Scratch();  // Ends the program if it cannot be made.
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/support/workload.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ std::uint64_t Random::Next() {
 
 Request RequestFor(std::uint64_t rank) {
   Request request;
-  Random mixed(rank);  // Neighbours in rank are not neighbours in any table.
+  Random mixed(rank);  // Keys of neighbouring ranks must not be neighbours in any table.
   const std::uint64_t high = mixed.Next();
   std::memcpy(request.key_bytes, &high, sizeof high);
   std::memcpy(request.key_bytes + sizeof high, &rank, sizeof rank);

@@ -1,5 +1,6 @@
-// The stream every engine is measured on: 1 M keys of 16 bytes, asked for by
-// Zipf's law with exponent 0.99, the same for all engines and in every run.
+// SPDX-License-Identifier: Apache-2.0
+// The stream that every engine is measured with: 1 M keys of 16 bytes, requested by Zipf's law with
+// exponent 0.99; the same for all engines and runs.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +10,16 @@
 
 namespace spillway::bench {
 
-// One request, as it would lie in a receive buffer: requests are read one
-// after another, so that what is measured is the engine and not the keys.
+// One request, as it would be in a receive buffer. Requests are read in sequence, so that the
+// engine is measured and not the memory of the keys.
 struct Request {
   char key_bytes[16];
-  std::uint64_t value;  // What belongs to the key. Never 0.
+  std::uint64_t value;  // The key's value. Never 0.
 
   std::string_view key() const { return {key_bytes, sizeof key_bytes}; }
 };
 
-// The request for the key of that rank; 0 is the most popular one.
+// The request for the key of that rank; 0 is the most popular.
 Request RequestFor(std::uint64_t rank);
 
 // SplitMix64: small, and the same on every machine.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // contexts_100k.mjs SPILLWAYD: the dashboard over a daemon with 100,000 contexts. Run by
 // tools/web_tests.py --bench. SOAK_MIN=5 chooses how long it is watched at 10 Hz.
 import { cpus } from "node:os";

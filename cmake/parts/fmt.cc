@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a compiled fmt holds, from its headers (9 and later).
 #include <fmt/format-inl.h>
 

@@ -1,5 +1,5 @@
-// Time as an argument. The real clock is monotonic: a step of the wall clock
-// evicts nothing.
+// SPDX-License-Identifier: Apache-2.0
+// Time as an argument. The system clock is monotonic: setting the wall clock expires no entry.
 #pragma once
 
 #include <memory>
@@ -9,16 +9,16 @@
 
 namespace spillway {
 
+// Tells the time to a cache (Options::clock). Implementations must be safe to call from any thread.
 class SPILLWAY_API Clock {
  public:
   virtual ~Clock();
 
-  // Never falls. Callable from any thread.
+  // The current time. Never decreases.
   virtual TimePoint Now() const = 0;
 
-  // Now, rounded down to the tick in which last-use stamps are kept. The real
-  // clock's tick is 100 ms and costs a few nanoseconds; a clock moved by hand
-  // is exact.
+  // The current time, rounded down to a tick. Last-use stamps use this resolution. The system
+  // clock's tick is 100 ms, and reading it costs a few nanoseconds; manual clocks are exact.
   virtual TimePoint Coarse() const { return Now(); }
 };
 

@@ -1,4 +1,5 @@
-// Marks what libspillway.so shows to the world; everything else stays hidden.
+// SPDX-License-Identifier: Apache-2.0
+// Marks the symbols that libspillway.so exports; all other symbols are hidden.
 #pragma once
 
 #if defined(__GNUC__)

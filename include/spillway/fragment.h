@@ -1,5 +1,6 @@
-// Where bytes come from and go to: lists of fragments, so that an engine's
-// scattered blocks travel without an extra copy on its side.
+// SPDX-License-Identifier: Apache-2.0
+// Where the bytes of a value are read from and written to: lists of fragments. An engine whose
+// blocks are scattered in memory passes them as they are and need not copy them together first.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +13,27 @@
 
 namespace spillway {
 
+// The address space a pointer belongs to: the host's or a GPU's.
 enum class Place : std::uint8_t { kHost, kDevice };
 
+// A piece of memory to read from. The cache does not own it.
 struct Fragment {
   const void* data = nullptr;
   Bytes bytes = 0;
   Place place = Place::kHost;
 };
 
+// A piece of memory to write to. The cache does not own it.
 struct MutableFragment {
   void* data = nullptr;
   Bytes bytes = 0;
   Place place = Place::kHost;
 };
 
-// From when on bytes on a device may be read or written: after what has been
-// put on a stream so far, or after an event (CUstream, CUevent or their HIP
-// kin). Host memory needs none. The default stream is a stream, too: kNone says
-// that all is done already.
+// When device memory may be read or written: after all work submitted to a stream so far, or after
+// an event (CUstream, CUevent or the HIP types). kNone: all work on that memory has completed
+// already. The default stream (handle null) needs kStream like any other stream. Host memory needs
+// no order.
 struct DeviceOrder {
   enum class After : std::uint8_t { kNone, kStream, kEvent };
 
@@ -40,7 +44,7 @@ struct DeviceOrder {
   static DeviceOrder Event(void* event) { return {After::kEvent, event}; }
 };
 
-// Fragments in a row, as a Source or Sink shows them; dies with it.
+// A view of the fragments of a Source or Sink, in order. Valid as long as that object.
 template <typename Each>
 class FragmentList {
  public:
@@ -58,8 +62,8 @@ class FragmentList {
   std::size_t count_;
 };
 
-// The bytes of a value, in order. Borrowed: they must stay as they are until
-// the operation has completed.
+// The bytes of a value, as fragments in order. The memory is borrowed: it must stay valid and
+// unchanged until the operation has completed.
 class Source {
  public:
   Source() = default;
@@ -77,18 +81,18 @@ class Source {
     for (const Fragment& f : fragments()) sum += f.bytes;
     return sum;
   }
-  // When its device fragments have been written.
+  // When the device fragments have been written and may be read.
   const DeviceOrder& order() const { return order_; }
 
  private:
-  Fragment one_;  // Most values come in one piece: that needs no memory.
+  Fragment one_;  // Most values are one fragment. It is stored here, without an allocation.
   bool has_one_ = false;
   std::vector<Fragment> many_;
   DeviceOrder order_;
 };
 
-// Where a value's bytes are to be put, in order. A sink may be larger than the
-// value; it is never written past the value's end.
+// Where to write a value's bytes, as fragments in order. A sink may be larger than the value; bytes
+// past the value's end are not written.
 class Sink {
  public:
   Sink() = default;
@@ -102,7 +106,7 @@ class Sink {
     for (const MutableFragment& f : fragments_) sum += f.bytes;
     return sum;
   }
-  // When nobody uses its device fragments any more.
+  // When earlier uses of the device fragments have ended and they may be overwritten.
   const DeviceOrder& order() const { return order_; }
 
  private:

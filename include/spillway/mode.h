@@ -1,5 +1,6 @@
-// Levels, modes, actions and reasons: the words in which Spillway says what it
-// makes of pressure and why something moved.
+// SPDX-License-Identifier: Apache-2.0
+// Levels, modes, actions and reasons: the terms in which Spillway reports memory pressure, and in
+// which every removal and copy of an entry is explained.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +10,12 @@
 
 namespace spillway {
 
-// What a governor makes of pressure, from calm to flood.
+// Pressure of one tier in five steps. A governor derives it from pressure readings.
 enum class Level : std::uint8_t { kRelaxed, kNormal, kPressure, kCritical, kEmergency };
 inline constexpr int kLevels = 5;
 
-// What a user is told: the level, or kWorkflowAware while a step graph is
-// attached and the level is kNormal or kPressure.
+// The level as shown to users. kWorkflowAware replaces kNormal and kPressure while a run of a step
+// graph is live.
 enum class Mode : std::uint8_t {
   kRelaxed,
   kNormal,
@@ -24,16 +25,16 @@ enum class Mode : std::uint8_t {
   kWorkflowAware
 };
 
-// What happens to an entry's copy.
-//   back     copied down and verified; it stays here, and counts as available
-//   drop     a backed copy leaves this tier
-//   demote   copied down, then left this tier (preset seed: marked, stays readable)
-//   destroy  the last copy is gone
-//   expire   its time was over; gone from this tier
+// What is done to an entry's copy in a tier.
+//   back     copied to a lower tier and verified; the copy here stays and is now clean
+//   drop     a clean copy is removed from this tier; a lower tier keeps its copy
+//   demote   copied to a lower tier, then removed here (preset seed: marked, stays readable)
+//   destroy  the last copy is removed
+//   expire   removed from this tier because its time to live is over
 enum class Action : std::uint8_t { kBack, kDrop, kDemote, kDestroy, kExpire };
 inline constexpr int kActions = 5;
 
-// Why. Every removal names exactly one.
+// Why it was done. Every removal has exactly one reason.
 enum class Reason : std::uint8_t {
   kExpired,
   kIdle,
@@ -51,7 +52,7 @@ enum class Reason : std::uint8_t {
 };
 inline constexpr int kReasons = 13;
 
-// Lower-case names, as they stand in logs, metrics and scenarios.
+// Lower-case names, as used in logs, metrics and scenarios.
 SPILLWAY_API std::string_view Name(Level level);
 SPILLWAY_API std::string_view Name(Mode mode);
 SPILLWAY_API std::string_view Name(Action action);

@@ -1,6 +1,6 @@
-// A pressure source answers one question: how much of this memory is free now?
-// A failed reading is never 0 % and never 100 %: it is an Error, and the
-// governor calls that UNKNOWN.
+// SPDX-License-Identifier: Apache-2.0
+// A pressure source answers one question: how much of this memory is free now? A failed reading is
+// an Error; the governor then reports pressure UNKNOWN. It is never taken for 0 % or 100 %.
 #pragma once
 
 #include <cstdint>
@@ -15,45 +15,47 @@
 
 namespace spillway {
 
-// What a reading speaks of.
+// The memory that a reading describes.
 enum class Scope : std::uint8_t {
-  kCard,        // A whole card.
-  kInstance,    // A part of one with memory of its own (MIG).
-  kPartition,   // A part of one that shares the package's memory.
+  kCard,        // A whole GPU or virtual card.
+  kInstance,    // A part of a GPU with memory of its own (MIG).
+  kPartition,   // A part of a GPU that shares the package's memory.
   kMachine,     // Host memory.
-  kCgroup,      // Host memory as far as a control group lets us.
-  kFileSystem,  // The file system under a disk tier.
-  kGiven        // Somebody says so: a file, a constant, a program.
+  kCgroup,      // Host memory within the limit of a control group.
+  kFileSystem,  // The file system of the disk tier.
+  kGiven        // A value given from outside: by a file, a constant or a program.
 };
 SPILLWAY_API std::string_view Name(Scope scope);
 
+// Total and free bytes of one memory at one moment.
 struct Reading {
   Bytes total = 0;
   Bytes free = 0;
-  // What the driver keeps for itself; part of the total, never usable. Empty:
-  // the source does not tell.
+  // Bytes the driver keeps for itself: part of `total`, never usable. Empty: the source does not
+  // report them.
   std::optional<Bytes> reserved = {};
   Scope scope = Scope::kGiven;
-  // What this process's tier held of it at that moment, where the source knows:
-  // so our own comings and goings are not taken for somebody else's.
+  // Bytes of this memory that our own tier held at that moment, if the source knows. With it, our
+  // own allocations and frees are not mistaken for those of other processes.
   std::optional<Bytes> held = {};
 
-  // 1 - free / (total - reserved).
+  // Used share of the usable memory: 1 - free / (total - reserved).
   SPILLWAY_API double pressure() const;
 };
 
+// Where pressure readings come from. Implement it to give a cache your own (Options::pressure).
 class SPILLWAY_API PressureSource {
  public:
   virtual ~PressureSource();
 
-  // Called from the monitor's threads and from Apply, by one of them at a time
-  // for each source. May be slow, may never return; the engine never waits for
-  // it while it holds anything. Must not throw. After an error the next call
-  // starts afresh: a device that was lost and is back is found again.
+  // Called from the monitor's threads and from Apply, by at most one thread at a time per source.
+  // May be slow or hang: the engine holds no lock while it waits for a reading. Must not throw.
+  // After an error the next call tries again from the start, so that a device that was lost and
+  // returned is found.
   virtual Result<Reading> Read() = 0;
 
-  // A file descriptor that polls POLLPRI when it is worth reading at once; -1:
-  // there is none. It stays the same while the source lives.
+  // A file descriptor that polls POLLPRI when a new reading is worthwhile at once; -1: none. The
+  // same for the lifetime of the source.
   virtual int wake_fd() const { return -1; }
 
   // Stable name, as shown in logs and stats ("card:demo", "nvml:0000:1b:00.0").

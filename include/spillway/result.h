@@ -1,5 +1,6 @@
-// Result<T>: a value or an Error, spelled like std::expected so that one day it
-// can be one. Not found is an answer, not an error: Result<std::optional<...>>.
+// SPDX-License-Identifier: Apache-2.0
+// Result<T>: a value or an Error. It is spelled like std::expected, so that it can be replaced by
+// that later. A missing key is not an error: such calls return Result<std::optional<...>>.
 #pragma once
 
 #include <cassert>
@@ -14,31 +15,34 @@
 
 namespace spillway {
 
-// Few codes, for programs. The message, for people, names the thing, the place
-// and what would be right.
+// Error codes are few and meant for programs. The message is meant for people: it names the entry,
+// tier or setting, and says what would be accepted.
 enum class Code : std::uint8_t {
   kInvalidArgument,  // The request itself is wrong; repeating it will not help.
-  kBlocked,          // No tier may take it now.
-  kOverBudget,       // The token budget is spent and nothing may leave.
-  kTooLarge,         // Larger than any tier could ever hold.
-  kNoMemory,         // A device or the system refused memory.
-  kNotResident,      // It exists, but not where it was asked for.
-  kDeadline,         // The time allowed ran out.
+  kBlocked,          // Pressure: no tier accepts new entries now.
+  kOverBudget,       // The token budget is used up and no entry may be evicted.
+  kTooLarge,         // Larger than the capacity of every tier.
+  kNoMemory,         // A device or the operating system refused to allocate memory.
+  kNotResident,      // The entry exists, but not in the tier that was asked for.
+  kDeadline,         // The time limit of the call was reached.
   kCancelled,
-  kBusy,         // A bound was reached (leases on one entry, operations in flight).
+  kBusy,         // A limit was reached (leases on one entry, operations in flight).
   kClosed,       // The cache is closed or closing.
-  kUnavailable,  // A device, file or source that is not there.
+  kUnavailable,  // A device, file or pressure source is missing.
   kInternal,
-  kCorrupt  // The bytes are not those that were stored; they are never served.
+  kCorrupt  // The bytes differ from the bytes that were stored. Corrupt bytes are never returned.
 };
 
 SPILLWAY_API std::string_view Name(Code code);
 
+// A code for programs and a message for people.
 struct Error {
   Code code = Code::kInternal;
   std::string message;
 };
 
+// A value or an Error. Reading the value of an error, or the error of a value, is a bug and
+// asserts.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -79,6 +83,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
+// Success, or an Error.
 template <>
 class [[nodiscard]] Result<void> {
  public:

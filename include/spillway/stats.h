@@ -1,5 +1,6 @@
-// What a cache has done and holds, at one moment. Plain numbers; counters only
-// ever rise while the cache is open.
+// SPDX-License-Identifier: Apache-2.0
+// What a cache holds now and what it has done since it was opened. Plain numbers. Counters never
+// decrease while the cache is open.
 #pragma once
 
 #include <array>
@@ -15,135 +16,162 @@ namespace spillway {
 
 // The files of a disk tier.
 struct FileStats {
-  Bytes written = 0;        // All of it: headers, padding and journal included.
-  Bytes value_written = 0;  // Of that, values: written / value_written is the amplification.
+  Bytes written = 0;  // All bytes written: values, headers, padding and journal.
+  // Bytes of values only; written / value_written is the write amplification.
+  Bytes value_written = 0;
   Bytes read = 0;
-  std::uint64_t corrupt = 0;  // Blobs that were not what they should have been.
+  std::uint64_t corrupt = 0;  // Blobs that failed verification.
   std::uint64_t io_errors = 0;
   std::uint64_t syncs = 0;
   std::uint64_t sync_failures = 0;
-  std::uint64_t recovered = 0;  // Found at open.
+  std::uint64_t recovered = 0;  // Blobs found at open.
+  // Journal records, or ranges of them, that could not be read.
   std::uint64_t recovery_rejected = 0;
-  // Values that were set anew, erased or cleared, and could be found again after
-  // a restart, since the disk has not been told yet; now.
-  std::uint64_t unsettled = 0;
-  std::uint64_t settle_failures = 0;  // Times somebody waited in vain for that to be 0.
-  std::uint64_t voided = 0;           // All was given up, lest some of it be too old.
+  std::uint64_t recovery_mended = 0;  // Damaged journal records that were repaired.
+  // Blobs dropped at open because a lost part of the journal may have said that they were replaced,
+  // erased or given another deadline.
+  std::uint64_t recovery_given_up = 0;
+  // Now: blobs that were replaced, erased or cleared, but whose deletion is not on disk yet. A
+  // crash now could bring them back.
+  std::uint64_t deletes_pending = 0;
+  // Times a wait for pending deletes failed or reached its deadline.
+  std::uint64_t delete_flush_failures = 0;
+  // Resets of the whole tier: pending deletes could not be written, so all blobs were dropped.
+  std::uint64_t voided = 0;
+  // Space of damaged blobs, kept out of use for now. The oldest is reused when there is too much.
   Bytes quarantined = 0;
-  bool direct = false;  // Past the kernel's page cache.
-  std::string trouble;  // Why it is read-only or down; empty: it is fine.
+  bool direct = false;  // Files are read and written past the kernel's page cache.
+  std::string trouble;  // Why the tier is read-only or offline. Empty: it works.
 };
 
+// One tier.
 struct TierStats {
-  std::string name;                // "device"; empty: there is no such tier.
-  Bytes capacity = 0;              // 0: none set (preset seed).
-  Bytes bytes = 0;                 // Live entries, leased leftovers and reservations in flight.
-  Bytes held = 0;                  // Physical memory taken from the device, slack included.
-  Bytes slack = 0;                 // Of that, what no entry uses.
-  Bytes overhead = 0;              // Taken besides: contexts, registrations.
-  Bytes others = 0;                // What everybody else holds, by the last reading.
-  Bytes total = 0;                 // Last reading; 0 before the first.
-  Bytes free = 0;                  // Last reading.
-  Bytes reserve = 0;               // Kept free for neighbours.
-  Bytes granted = 0;               // Besides, for those who asked and have not taken it yet.
+  std::string name;    // "device". Empty: this tier does not exist.
+  Bytes capacity = 0;  // 0: no capacity (preset seed).
+  // Live entries, removed entries that are still leased, and reservations in flight.
+  Bytes bytes = 0;
+  Bytes held = 0;      // Physical memory taken from the device, including slack.
+  Bytes slack = 0;     // The part of `held` that no entry uses.
+  Bytes overhead = 0;  // Further memory taken: driver contexts, registrations.
+  Bytes others = 0;    // Memory held by other processes, by the last reading.
+  Bytes total = 0;     // By the last reading; 0 before the first.
+  Bytes free = 0;      // By the last reading.
+  Bytes reserve = 0;   // Kept free for other processes.
+  // Also kept free: memory freed for processes that asked and have not allocated it yet.
+  Bytes granted = 0;
   std::optional<double> pressure;  // Empty: UNKNOWN.
   Level level = Level::kRelaxed;
   TimePoint level_since;
   std::uint64_t level_changes = 0;
-  std::uint64_t entries = 0;       // With a copy here.
-  Bytes backed = 0;                // Of `bytes`: those with a copy further down.
-  Bytes clean = 0;                 // Of `held`: chunks with nothing but such bytes.
-  std::uint64_t failed_moves = 0;  // Into this tier.
-  Bytes copied_down = 0;           // Into this tier, from one above it.
-  Bytes copied_up = 0;             // Into this tier, from one below it.
-  // What was done to entries here, and their bytes.
-  std::array<std::uint64_t, kActions> left_by_action{};
-  std::array<Bytes, kActions> left_bytes_by_action{};
-  FileStats files;  // Of the disk tier.
+  std::uint64_t entries = 0;  // Entries with a copy in this tier.
+  Bytes clean = 0;            // The part of `bytes` with a copy in a lower tier: clean bytes.
+  Bytes clean_chunks = 0;     // The part of `held` in chunks that hold only clean bytes.
+  // Failed copies into this tier; of the disk tier, also failed reads.
+  std::uint64_t failed_moves = 0;
+  Bytes copied_down = 0;  // Bytes copied into this tier from a higher one.
+  Bytes copied_up = 0;    // Bytes copied into this tier from a lower one.
+  // Copies removed from this tier (or copied down, for kBack), by action: how many and their bytes.
+  std::array<std::uint64_t, kActions> removed_by_action{};
+  std::array<Bytes, kActions> removed_bytes_by_action{};
+  FileStats files;  // Disk tier only.
 };
 
-// What travels between tiers.
-struct MoveStats {
+// A process that holds memory of the device.
+struct DeviceProcess {
+  std::uint64_t pid = 0;  // As that process numbers itself: containers may do so differently.
+  Bytes bytes = 0;
+};
+
+// Copies between tiers.
+struct TransferStats {
   Bytes bytes_down = 0;
   Bytes bytes_up = 0;
-  std::uint64_t fetches = 0;  // Gets that waited for a copy to come up.
+  std::uint64_t fetches = 0;  // Gets that waited for a copy from a lower tier.
   std::uint64_t fetches_failed = 0;
   std::uint64_t promoted = 0;
   std::uint64_t prefetched = 0;
-  // What a step graph had brought up before it was asked for. Of these bytes:
-  // read after they had come; asked for while they came; gone, or called off,
-  // without having been read. What is left waits to be read.
+  // Bytes prefetched for a step graph, and what became of them: read after arrival (useful),
+  // requested while still in flight (late), removed or cancelled unread (wasted). The rest is still
+  // unread.
   Bytes ahead_bytes = 0;
   Bytes ahead_useful_bytes = 0;
   Bytes ahead_late_bytes = 0;
   Bytes ahead_wasted_bytes = 0;
   std::uint64_t cancelled = 0;
-  std::uint64_t corrupt = 0;  // Copies that did not match their checksums; never served.
+  // Copies whose checksum did not match. They are never returned to a reader.
+  std::uint64_t corrupt = 0;
   std::uint64_t scrubbed = 0;
-  std::uint64_t under_way = 0;  // Now.
-  Bytes passing_bytes = 0;      // Now: values lent from memory of no tier.
+  std::uint64_t in_flight = 0;  // Copies in flight now.
+  // Now: bytes of staging buffers, which belong to no tier, lent to readers.
+  Bytes staging_bytes = 0;
 };
 
-// Where pressure comes from, and how that goes.
+// A pressure source and how well its readings work.
 struct SourceStats {
   std::string name;                // "card:demo", "nvml:0000:1b:00.0"
-  std::optional<Reading> reading;  // The last good one.
-  Duration age{};                  // Of that reading.
-  bool watched = false;            // Between Start and Stop; the rest is 0 otherwise.
-  bool hung = false;               // A call is out and late.
+  std::optional<Reading> reading;  // The last successful reading.
+  Duration age{};                  // Age of that reading.
+  bool watched = false;            // True between Start and Stop. Otherwise the fields below are 0.
+  bool hung = false;               // A call to the source is late and has not returned.
   std::uint64_t reads = 0;
   std::uint64_t failures = 0;
   std::uint64_t hangs = 0;
-  Duration cost{};         // Of the last call.
-  Duration wait{};         // Until the next.
-  std::string last_error;  // Empty: the last reading was good.
-  // When others last began to take memory (1/64 of it or more), by the first
-  // reading that showed it; microseconds of Unix time, 0: they have not.
+  Duration cost{};         // Duration of the last call.
+  Duration wait{};         // Time from one call to the next.
+  std::string last_error;  // Empty: the last reading succeeded.
+  // When other processes last began to take memory (1/64 of it or more): time of the first reading
+  // that showed it, in microseconds of Unix time. 0: never.
   std::int64_t others_rose_unix_us = 0;
 };
 
-// The socket on which neighbours ask for memory of a shared device.
+// The ask socket: other processes ask there for memory of a shared device.
 struct AskStats {
-  std::string socket;   // Empty: there is none.
-  std::string trouble;  // Why there is none though there should be.
+  std::string socket;   // Path of the socket. Empty: there is none.
+  std::string trouble;  // Why the socket could not be opened, although settings ask for it.
   std::uint64_t asks = 0;
-  Bytes freed = 0;           // By them.
-  std::uint64_t errors = 0;  // Lines and connections that were refused.
+  Bytes freed = 0;           // Bytes freed for these requests.
+  std::uint64_t errors = 0;  // Refused connections and malformed requests.
 };
 
-// Times memory of the device was given back because somebody asked for it, by
-// the socket or by Reclaim: from the request until the last of it was free.
+// Device memory given back on request, by the ask socket or by Reclaim. Times run from the request
+// until the last byte was free.
 struct GiveBackStats {
   static constexpr std::array<double, 10> kBounds = {0.001, 0.002, 0.005, 0.01, 0.02,
                                                      0.05,  0.1,   0.5,   1,    5};
-  std::array<std::uint64_t, kBounds.size() + 1> within{};  // Up to each bound; beyond the last.
+  // Requests per time range; the last element counts those above the last bound.
+  std::array<std::uint64_t, kBounds.size() + 1> within{};
   std::uint64_t count = 0;
   Bytes bytes = 0;
   Duration total{};
   Duration last{};
 };
 
-// What the policy "score" has learnt; all 0 with others.
+// What the policy "score" has learned. All 0 with other policies.
 struct ScoreStats {
-  bool in_use = false;           // The policy is "score";
-  bool leads = false;            // and its own order is in force, not last use.
-  std::uint64_t returns = 0;     // Uses it has learnt from.
-  std::uint64_t remembered = 0;  // Keys that are gone, now.
-  std::uint64_t fallbacks = 0;   // Times last use did better, and took over.
-  std::uint64_t ghost_hits = 0;  // Keys asked for or set anew that were gone.
-  std::uint64_t sent_below = 0;  // Sets that entered a lower tier, being worth less.
-  // What computing a token anew costs: by what clients declared, else as an 8B
-  // model on an H200 does it (32 K tokens in 1.4 s).
+  bool in_use = false;           // The policy is "score".
+  bool active = false;           // Its own order is in force; false: it falls back to LRU.
+  std::uint64_t returns = 0;     // Repeated uses it has learned from.
+  std::uint64_t remembered = 0;  // Keys it remembers whose entries are gone, now.
+  std::uint64_t fallbacks = 0;   // Times LRU performed better and became the order in force.
+  // Gets and sets of keys whose entries were gone but still remembered.
+  std::uint64_t ghost_hits = 0;
+  // Inserts that admission placed in a lower tier, because entries in the device tier were worth
+  // more.
+  std::uint64_t sent_below = 0;
+  // Seconds to compute one token again. From the cost that clients declared; before that, that of
+  // an 8B model on an H200 (32 K tokens in 1.4 s).
   double prefill_s = 43e-6;
 };
 
-// What was written to Options::trace.
+// Recording of Options::trace.
 struct TraceStats {
-  std::string file;            // Empty: nothing is recorded.
-  std::uint64_t requests = 0;  // Lines.
-  std::uint64_t lost = 0;      // Left out: the file could not be written, or there was no memory.
+  std::string file;            // Empty: no trace is recorded.
+  std::uint64_t requests = 0;  // Lines written.
+  // Requests not recorded: the file could not be written or memory ran out.
+  std::uint64_t lost = 0;
 };
 
+// The whole cache.
 struct Stats {
   std::uint64_t entries = 0;
   Tokens tokens = 0;
@@ -153,24 +181,29 @@ struct Stats {
   std::uint64_t sets = 0;
   std::uint64_t refused_blocked = 0;
   std::uint64_t refused_budget = 0;
-  std::uint64_t refused_other = 0;  // Too large, bad argument, no memory.
+  std::uint64_t refused_other = 0;  // Too large, bad argument or no memory.
   std::uint64_t level_changes = 0;
   std::uint64_t samples = 0;
-  std::uint64_t samples_failed = 0;  // The alarm: readings that gave nothing.
-  std::uint64_t reservations = 0;    // Sets admitted and not yet committed.
-  Bytes index_bytes = 0;             // Slots, records, table and names in host memory.
-  // Entries and bytes that left, by reason and by action.
-  std::array<std::uint64_t, kReasons> left_by_reason{};
-  std::array<Bytes, kReasons> left_bytes_by_reason{};
-  std::array<std::uint64_t, kActions> left_by_action{};
+  // Readings that failed. Watch this number: without readings the cache cannot see pressure.
+  std::uint64_t samples_failed = 0;
+  std::uint64_t reservations = 0;  // Sets that have reserved memory and are not yet visible.
+  Bytes index_bytes = 0;  // Host memory of the index: slots, records, hash table and names.
+  // Entries and bytes removed, by reason and by action.
+  std::array<std::uint64_t, kReasons> removed_by_reason{};
+  std::array<Bytes, kReasons> removed_bytes_by_reason{};
+  std::array<std::uint64_t, kActions> removed_by_action{};
+  // Of these, entries lost: their last copy was destroyed, though they had not expired and nothing
+  // erased, replaced or cleared them. By reason.
+  std::array<std::uint64_t, kReasons> destroyed_by_reason{};
+  std::array<Bytes, kReasons> destroyed_bytes_by_reason{};
   TierStats device;
-  // A GPU's memory is had by slabs: returning it waits for kernels.
+  // The device hands out memory in slabs; returning a slab waits for kernels that use it.
   bool device_slabs = false;
   TierStats host;
   TierStats disk;
-  MoveStats moves;
-  bool loading = false;  // The disk tier is still being read in.
-  SourceStats source;    // Of the top tier.
+  TransferStats moves;
+  bool loading = false;  // The disk tier is still reading its files after open.
+  SourceStats source;    // Of the device tier.
   SourceStats host_source;
   SourceStats disk_source;
   AskStats ask;

@@ -1,4 +1,5 @@
-// For your own tests: time and pressure that move only when you say so.
+// SPDX-License-Identifier: Apache-2.0
+// A clock and a pressure source for your own tests: both change only when the test says so.
 //
 //   auto clock = std::make_shared<spillway::testing::ManualClock>();
 //   auto pressure = std::make_shared<spillway::testing::ManualPressure>();
@@ -20,26 +21,28 @@
 
 namespace spillway::testing {
 
-// Starts at zero. Safe from any thread.
+// A clock that starts at zero and moves only by Advance and Set. Safe from any thread.
 class SPILLWAY_API ManualClock final : public Clock {
  public:
   TimePoint Now() const override;
+  // Moves the time forward.
   void Advance(Duration by);
-  // Never moves back: an earlier time is ignored.
+  // Sets the time. A time before the current one is ignored.
   void Set(TimePoint to);
 
  private:
   std::atomic<Duration::rep> now_{0};
 };
 
-// Reports the pressure it was last given. Before that, none at all: 0.
+// Reports the pressure it was last given; 0 before the first Set. Safe from any thread.
 class SPILLWAY_API ManualPressure final : public PressureSource {
  public:
+  // `total`: the size that readings report.
   explicit ManualPressure(Bytes total = Bytes{128} << 30);
   Result<Reading> Read() override;
   std::string_view name() const override { return "manual"; }
 
-  // Empty: reading fails, so pressure is UNKNOWN.
+  // Sets the pressure (0 to 1). Empty: readings fail, so pressure is UNKNOWN.
   void Set(std::optional<double> pressure);
 
  private:

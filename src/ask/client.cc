@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ask/client.h"
 
 #include <poll.h>
@@ -14,19 +15,20 @@
 
 #include <fmt/format.h>
 
-#include "ask/door.h"
+#include "ask/ask_socket.h"
 #include "ask/protocol.h"
 #include "ask/steady_time.h"
 #include "ask/unix_socket.h"
+#include "base/socket.h"
 
 namespace spillway {
 namespace {
 
-// To learn what somebody holds; an event on a cache's strand takes far less.
+// Time to answer HELD. An event on a cache's strand takes far less.
 constexpr Duration kHeldWithin = std::chrono::seconds(1);
-// Over the time it has to answer: the way there and back.
+// Added to the time a peer has to answer, for the transfer of both lines.
 constexpr Duration kOnTheWay = std::chrono::milliseconds(250);
-// Rounds of asking for what others could not give.
+// Rounds in which the rest is asked from peers that can still give.
 constexpr int kRounds = 4;
 
 }  // namespace
@@ -40,14 +42,15 @@ class Asking {
  private:
   struct Peer {
     AskedRoom::Answer answer;
-    int fd = -1;  // -1: no longer in it.
+    int fd = -1;  // -1: left out.
     std::string buffer;
     std::optional<AskReply> reply;
     Bytes wanted = 0;  // In this round.
   };
 
   void Connect(SteadyTime until);
-  // One line to each for whom `line` has one, then their answers.
+  // Sends each peer the line that `line` returns for it, unless that is empty, and waits for the
+  // answers.
   template <typename Line>
   void Round(SteadyTime until, Line&& line);
   void Receive(Peer& peer);
@@ -65,13 +68,13 @@ void Asking::LeaveOut(Peer& peer, std::string why) {
 }
 
 void Asking::Connect(SteadyTime until) {
-  for (AskDoorName& name : FindAskDoors(options_.run_dirs, options_.device)) {
+  for (AskSocketName& name : FindAskSockets(options_.run_dirs, options_.device)) {
     int fd = ConnectUnix(name.path);
     while (fd == -EAGAIN && Now() < until) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));  // real world: its queue is full
       fd = ConnectUnix(name.path);
     }
-    if (fd == -ECONNREFUSED || fd == -ENOENT) continue;  // Its process is dead.
+    if (fd == -ECONNREFUSED || fd == -ENOENT) continue;  // Its process has ended.
     Peer peer;
     peer.answer.path = std::move(name.path);
     peer.answer.pid = name.pid;
@@ -85,11 +88,11 @@ void Asking::Receive(Peer& peer) {
   std::array<char, kAskLineMax> piece;
   const ssize_t got = ::recv(peer.fd, piece.data(), piece.size(), MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) return LeaveOut(peer, "it has gone");
+  if (got <= 0) return LeaveOut(peer, "it closed the connection");
   peer.buffer.append(piece.data(), static_cast<std::size_t>(got));
   const std::size_t end = peer.buffer.find('\n');
   if (end == std::string::npos) {
-    if (peer.buffer.size() >= kAskLineMax) LeaveOut(peer, "its answer has no end");
+    if (peer.buffer.size() >= kAskLineMax) LeaveOut(peer, "its answer is longer than a line");
     return;
   }
   const Result<AskReply> reply = ParseAskReply(std::string_view(peer.buffer).substr(0, end));
@@ -106,8 +109,8 @@ void Asking::Round(SteadyTime until, Line&& line) {
     if (peer.fd < 0) continue;
     const std::string text = line(peer);
     if (text.empty()) continue;
-    // One that refuses us has said why before it closed.
-    if (!SendWhole(peer.fd, text + "\n") && errno != EPIPE) LeaveOut(peer, "does not listen");
+    // If it has refused us, its reason can still be read.
+    if (!SendWhole(peer.fd, text + "\n") && errno != EPIPE) LeaveOut(peer, "does not read");
     if (peer.fd >= 0) waiting.push_back(&peer);
   }
   while (!waiting.empty()) {
@@ -131,8 +134,8 @@ Bytes Asking::freed() const {
   return freed;
 }
 
-// In proportion to what each still holds; who could not give all it was asked
-// for is asked no more. False: there is nobody left to ask.
+// Divides `lacking` in proportion to what each peer still holds. A peer that could not give all it
+// was asked for is not asked again. False: no peer is left.
 bool Asking::Share(Bytes lacking) {
   const auto left = [](const Peer& peer) {
     const bool out = peer.fd < 0 || !peer.answer.why_not_more.empty();
@@ -165,7 +168,8 @@ AskedRoom Asking::Run() {
   for (Peer& peer : peers_) {
     if (peer.reply) peer.answer.held = peer.reply->bytes;
   }
-  // Before anybody gives: what one frees another must not take.
+  // All peers reserve the memory before any of them frees it, so that none takes what another
+  // frees.
   const auto hold = [&](Bytes bytes) {
     Round(Now() + kHeldWithin,
           [&](Peer&) { return request(AskRequest::Verb::kHold, bytes, life); });
@@ -184,11 +188,11 @@ AskedRoom Asking::Run() {
       peer.answer.freed += peer.reply->bytes;
       peer.answer.why_not_more = peer.reply->rest;
       if (peer.reply->bytes < peer.wanted && peer.answer.why_not_more.empty()) {
-        peer.answer.why_not_more = "it did not say why";
+        peer.answer.why_not_more = "it gave no reason";
       }
     }
   }
-  // What nobody could give need not be kept free either.
+  // Memory that no peer could free need not be reserved.
   if (const Bytes got = freed(); got < options_.bytes) {
     const Bytes short_of = options_.bytes - got;
     hold(keep - std::min(keep, short_of));
@@ -224,7 +228,7 @@ AskedRoom Ask(const AskOptions& options) { return Asking(options).Run(); }
 
 std::vector<std::string> AskableDevices(const std::vector<std::string>& run_dirs) {
   std::vector<std::string> devices;
-  for (const AskDoorName& name : FindAskDoors(run_dirs, "")) {
+  for (const AskSocketName& name : FindAskSockets(run_dirs, "")) {
     const int fd = ConnectUnix(name.path);
     if (fd >= 0) ::close(fd);
     if (fd < 0 && fd != -EAGAIN) continue;

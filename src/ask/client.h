@@ -1,7 +1,7 @@
-// Asking for memory: all caches on a device are found by their sockets, each is
-// asked for its share of what is wanted, and those who have more for what the
-// others could not give. Whoever does not answer is left out; no wait is longer
-// than the time allowed.
+// SPDX-License-Identifier: Apache-2.0
+// The asking side of the ask protocol. Finds all caches on a device by their sockets and asks each
+// for its share of the memory wanted; asks those that hold more for what the others could not give.
+// A cache that does not answer is left out. No wait is longer than the time allowed.
 #pragma once
 
 #include <sys/types.h>
@@ -14,30 +14,33 @@
 
 namespace spillway {
 
+// What to ask for.
 struct AskOptions {
-  std::vector<std::string> run_dirs;  // See RunDirsToSearch.
+  std::vector<std::string> run_dirs;  // Where to look for sockets; see RunDirsToSearch.
   std::string device;
-  // What is to be given back.
+  // How much to free.
   Bytes bytes = 0;
-  // What is to stay free for us in all: `bytes` and what is free already. At
-  // least `bytes`.
+  // How much must stay free for the caller in all: `bytes` plus what is free already. At least
+  // `bytes`.
   Bytes keep = 0;
-  // How long giving back may take, at most kAskGiveMax,
+  // How long giving back may take, at most kAskGiveMax.
   Duration within = std::chrono::seconds(5);
-  // and how long the grant may live after that.
+  // How long the reservation may last after that.
   Duration hold = std::chrono::hours(1);
 };
 
-// Grants, for as long as this lives. Its sockets are closed on exec.
+// The memory given. It stays reserved for this process as long as this object lives: each cache
+// keeps its reservation while the connection is open. The sockets are closed on exec.
 class AskedRoom {
  public:
+  // The answer of one cache.
   struct Answer {
     std::string path;
     pid_t pid = 0;
-    Bytes held = 0;  // Before it gave.
+    Bytes held = 0;  // Before it gave any.
     Bytes asked = 0;
     Bytes freed = 0;
-    std::string why_not_more;  // Also why it did not answer.
+    std::string why_not_more;  // Also the reason if it did not answer.
   };
 
   AskedRoom() = default;
@@ -46,10 +49,10 @@ class AskedRoom {
   AskedRoom& operator=(AskedRoom&&) = delete;
   ~AskedRoom();
 
-  // Of all who listen, in no order that matters; empty: nobody does.
+  // One for each cache on the device, in no particular order. Empty: there is none.
   const std::vector<Answer>& answers() const { return answers_; }
   Bytes freed() const;
-  // In one line, by pid; empty: there is nothing to say.
+  // All reasons in one line, by pid. Empty: there are none.
   std::string why_not_more() const;
 
  private:
@@ -58,9 +61,10 @@ class AskedRoom {
   std::vector<int> fds_;
 };
 
+// Asks for memory. Blocks until it is given or the time is over.
 AskedRoom Ask(const AskOptions& options);
 
-// The devices somebody listens for now.
+// The devices that caches listen for now.
 std::vector<std::string> AskableDevices(const std::vector<std::string>& run_dirs);
 
 }  // namespace spillway

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ask/protocol.h"
 
 #include <algorithm>
@@ -15,17 +16,17 @@ namespace spillway {
 namespace {
 
 constexpr std::size_t kDeviceMax = 64;
-// Enough of a wrong word to recognize it.
+// How much of an unknown word is shown in a message.
 constexpr std::size_t kShown = 24;
 
 constexpr std::string_view kRight =
-    "right are: HELD 1 <device>, HOLD 1 <device> <bytes> <ms>, ASK 1 <device> <bytes> <ms>";
+    "valid requests: HELD 1 <device>, HOLD 1 <device> <bytes> <ms>, ASK 1 <device> <bytes> <ms>";
 
 bool IsText(std::string_view line) {
   return std::ranges::all_of(line, [](char c) { return c >= ' ' && c <= '~'; });
 }
 
-// Single spaces only: what one program prints another reads.
+// Splits at single spaces. Lines are written by programs, so other spacing is an error.
 std::vector<std::string_view> Words(std::string_view line) {
   std::vector<std::string_view> words;
   for (;;) {
@@ -36,7 +37,7 @@ std::vector<std::string_view> Words(std::string_view line) {
   }
 }
 
-// Digits and nothing else; empty: it is not that, or too large for 64 bits.
+// Digits only. Empty: anything else, or a number beyond 64 bits.
 std::optional<std::uint64_t> Number(std::string_view word) {
   std::uint64_t number = 0;
   const char* const begin = word.data();
@@ -92,7 +93,7 @@ Result<AskRequest> ParseAskRequest(std::string_view line) {
     return Bad(fmt::format("'{}' is not known; {}", words[0].substr(0, kShown), kRight));
   }
   if (words.size() < 2 || words[1] != fmt::to_string(kAskVersion)) {
-    return Bad(fmt::format("version '{}' is not spoken here; version {} is",
+    return Bad(fmt::format("version '{}' is not supported; version {} is",
                            words.size() < 2 ? "" : words[1].substr(0, kShown), kAskVersion));
   }
   if (words.size() != verb->words) {
@@ -102,7 +103,7 @@ Result<AskRequest> ParseAskRequest(std::string_view line) {
   AskRequest request;
   request.verb = verb->verb;
   if (!IsAskDevice(words[2])) {
-    return Bad(fmt::format("'{}' names no device; a card's name or a GPU's uuid would",
+    return Bad(fmt::format("'{}' names no device; valid are a card's name and a GPU's uuid",
                            words[2].substr(0, kShown)));
   }
   request.device = words[2];
@@ -136,7 +137,7 @@ Result<AskReply> ParseAskReply(std::string_view line) {
 
 namespace {
 
-// One line whatever it says, and within the bound.
+// Replaces what is not printable, and cuts to the limit.
 std::string OneLine(std::string line) {
   constexpr std::size_t kMost = kAskLineMax - 1;
   if (line.size() > kMost) line.resize(kMost);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ask/protocol.h"
 
 #include <chrono>
@@ -37,7 +38,7 @@ TEST(AskProtocol, AWrongLineIsToldWhatWouldBeRight) {
   EXPECT_THAT(Refused(""), HasSubstr("ASK 1 <device> <bytes> <ms>"));
   EXPECT_THAT(Refused("GIVE 1 demo 1 1"), HasSubstr("'GIVE' is not known"));
   EXPECT_THAT(Refused("ask 1 demo 1 1"), HasSubstr("'ask' is not known"));
-  EXPECT_THAT(Refused("ASK"), HasSubstr("version '' is not spoken here; version 1 is"));
+  EXPECT_THAT(Refused("ASK"), HasSubstr("version '' is not supported; version 1 is"));
   EXPECT_THAT(Refused("ASK 2 demo 1 1"), HasSubstr("version '2'"));
   EXPECT_THAT(Refused("ASK 1 demo 1"), HasSubstr("takes 5 words, not 4"));
   EXPECT_THAT(Refused("ASK 1 demo 1 1 1"), HasSubstr("not 6"));
@@ -75,8 +76,7 @@ TEST(AskProtocol, AnswersAreOneLineWhateverTheySay) {
   }
 }
 
-// Lines close to right ones: each is refused with one line of text, or means
-// what it says.
+// Damaged lines: each is refused with one line of text, or parsed as what it says.
 TEST(AskProtocol, HoldsAgainstManyDamagedLines) {
   constexpr std::string_view kPieces[] = {
       "ASK",  "HELD", "HOLD", "1",  "2",    "demo", "4096", "500", "-1",  "18446744073709551615",

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ask/server.h"
 
 #include <poll.h>
@@ -10,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -21,22 +21,23 @@
 #include "ask/protocol.h"
 #include "ask/steady_time.h"
 #include "ask/unix_socket.h"
+#include "base/mutex.h"
 #include "base/quiet_thread.h"
 
 namespace spillway {
 namespace {
 
-// While something is on its way down it is looked at again this soon.
+// The pause between steps while memory is being freed.
 constexpr Duration kBetweenSteps = std::chrono::microseconds(200);
-// More wrong lines than a person types, fewer than a program that does not listen.
+// More wrong lines than a person types, fewer than a program sends in a loop.
 constexpr int kErrorsMax = 16;
-// Lines answered in one turn, so that one who sends many keeps nobody waiting.
+// Lines answered in one turn, so that a busy connection does not delay others.
 constexpr int kLinesPerTurn = 8;
 
 }  // namespace
 
-// Its members are the server thread's, but for `connections_`, which a fork
-// must be able to close: changes of it hold the guard's mutex.
+// Members are used by the server thread only, except `connections_`: a fork must be able to close
+// them, so changes hold the mutex of ForkGuard.
 class AskServer::Loop {
  public:
   explicit Loop(AskServer* server) : server_(*server) {}
@@ -45,27 +46,28 @@ class AskServer::Loop {
   Loop& operator=(const Loop&) = delete;
 
   void Run();
-  // In the middle of whatever the thread was doing: only the numbers are safe.
+  // Called in the child, while the thread may have been in the middle of anything: only the
+  // descriptors are safe to use.
   void CloseInChild() {
     for (Connection& connection : connections_) ::close(std::exchange(connection.fd, -1));
   }
 
  private:
-  struct Promised {
+  struct Reserved {
     Bytes bytes = 0;
     SteadyTime until{};
   };
   struct Connection {
     std::uint64_t id = 0;
     int fd = -1;
-    std::string buffer;  // Received and not answered.
+    std::string buffer;  // Received and not yet answered.
     SteadyTime spoke_at{};
     int errors = 0;
     bool gone = false;
-    Promised hold;       // By HOLD,
-    Promised asked;      // and by ASK; the larger counts.
-    Bytes promised = 0;  // As the handler knows it.
-    // An ASK that is being answered.
+    Reserved hold;       // By HOLD.
+    Reserved asked;      // By ASK. The larger of both counts.
+    Bytes promised = 0;  // The reservation the handler knows of.
+    // The ASK being answered.
     bool giving = false;
     Bytes lacking = 0;
     Bytes freed = 0;
@@ -83,32 +85,33 @@ class AskServer::Loop {
   void Say(Connection& connection, std::string line);
   void GiveSome(Connection& connection);
   void Lapse(Connection& connection, SteadyTime now);
-  void Promise(Connection& connection);
+  void Reserve(Connection& connection);
   void RemoveGone();
 
   AskServer& server_;
   std::vector<Connection> connections_;
   std::vector<pollfd> polled_;
   std::uint64_t next_id_ = 1;
-  SteadyTime accept_at_{};  // After an error: not before.
+  SteadyTime accept_at_{};  // After an error, accept is not tried before this time.
 };
 
-// Forked children must neither answer for us nor keep our connections, and with
-// them grants, alive.
+// A forked child must not answer requests, and must not keep our connections, and with them
+// reservations, alive.
 struct AskServer::ForkGuard {
-  std::mutex mutex;
-  std::vector<AskServer*> servers;
+  Mutex mutex;
+  std::vector<AskServer*> servers SPILLWAY_GUARDED_BY(mutex);
 
   static ForkGuard& Instance() {
-    static auto* guard = new ForkGuard;  // Never destroyed: servers may outlive statics.
+    static auto* guard = new ForkGuard;  // Never destroyed: servers may outlive static objects.
     return *guard;
   }
 
  private:
   ForkGuard() { ::pthread_atfork(&Before, &InParent, &InChild); }
-  static void Before() { Instance().mutex.lock(); }
-  static void InParent() { Instance().mutex.unlock(); }
-  static void InChild() {
+  // The mutex is held from the first of these to one of the others, across the fork.
+  static void Before() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS { Instance().mutex.lock(); }
+  static void InParent() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS { Instance().mutex.unlock(); }
+  static void InChild() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
     for (AskServer* server : Instance().servers) server->CloseInChild();
     Instance().mutex.unlock();
   }
@@ -125,8 +128,8 @@ void AskServer::Loop::Run() {
     try {
       Turn();
     } catch (const std::bad_alloc&) {
-      // Whoever asked for too much at a bad time: all connections end, the
-      // grants with them, and the next comes to an empty house.
+      // Out of memory: all connections are closed, and their reservations end. The next connection
+      // starts fresh.
       for (Connection& connection : connections_) connection.gone = true;
     }
     RemoveGone();
@@ -137,9 +140,9 @@ void AskServer::Loop::Turn() {
   polled_.clear();
   polled_.push_back({server_.wake_fd_, POLLIN, 0});
   const bool accepting = Now() >= accept_at_;
-  polled_.push_back({accepting ? server_.door_.fd() : -1, POLLIN, 0});
+  polled_.push_back({accepting ? server_.socket_.fd() : -1, POLLIN, 0});
   for (const Connection& connection : connections_) {
-    // Who is being served is not listened to, but must be there.
+    // While an ASK is served, no further request is read, but a closed connection must be noticed.
     const short events = connection.giving ? POLLRDHUP : POLLIN | POLLRDHUP;
     polled_.push_back({connection.fd, events, 0});
   }
@@ -164,7 +167,7 @@ void AskServer::Loop::Turn() {
   if ((polled_[1].revents & POLLIN) != 0) Accept();
 }
 
-// Until the first thing that is due whoever speaks.
+// Time until the next event that is due without any input.
 Duration AskServer::Loop::Patience() const {
   const SteadyTime now = Now();
   SteadyTime first = now + std::chrono::seconds(60);
@@ -175,7 +178,7 @@ Duration AskServer::Loop::Patience() const {
     if (connection.promised == 0) {
       first = std::min(first, connection.spoke_at + server_.settings_.idle_max);
     }
-    for (const Promised* promised : {&connection.hold, &connection.asked}) {
+    for (const Reserved* promised : {&connection.hold, &connection.asked}) {
       if (promised->bytes > 0) first = std::min(first, promised->until);
     }
   }
@@ -183,16 +186,16 @@ Duration AskServer::Loop::Patience() const {
 }
 
 void AskServer::Loop::Accept() {
-  const std::lock_guard lock(ForkGuard::Instance().mutex);
-  const int fd = ::accept4(server_.door_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  const MutexLock lock(ForkGuard::Instance().mutex);
+  const int fd = ::accept4(server_.socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0) {
-    // Out of file descriptors, most likely: not again at once, and not for ever.
+    // Most likely out of file descriptors: tried again a little later.
     if (errno != EAGAIN && errno != EINTR) accept_at_ = Now() + std::chrono::milliseconds(100);
     return;
   }
   Status may = MayAsk(fd, server_.settings_.group);
   if (may && connections_.size() >= server_.settings_.connections_max) {
-    may = Error{Code::kBusy, fmt::format("{} connections are open already; a later one is welcome",
+    may = Error{Code::kBusy, fmt::format("{} connections are open already; try again later",
                                          server_.settings_.connections_max)};
   }
   if (!may) {
@@ -214,8 +217,8 @@ void AskServer::Loop::Accept() {
 }
 
 void AskServer::Loop::Read(Connection& connection) {
-  // Never more than a line and the beginning of the next: the rest waits in the
-  // socket, and in the end in its sender.
+  // Reads at most one line and the beginning of the next. The rest stays in the socket, which
+  // finally blocks the sender.
   std::array<char, kAskLineMax> piece;
   if (connection.buffer.size() >= 2 * kAskLineMax) return;
   const ssize_t got = ::recv(connection.fd, piece.data(), piece.size(), MSG_DONTWAIT);
@@ -228,7 +231,7 @@ void AskServer::Loop::AnswerLines(Connection& connection) {
     const std::size_t end = connection.buffer.find('\n');
     if (end >= kAskLineMax && connection.buffer.size() >= kAskLineMax) {
       Refuse(connection, fmt::format("a line has at most {} bytes", kAskLineMax));
-      connection.gone = true;  // Where the next begins nobody knows.
+      connection.gone = true;  // The begin of the next line is unknown.
       return;
     }
     if (end == std::string::npos) return;
@@ -243,8 +246,8 @@ void AskServer::Loop::Answer(Connection& connection, std::string_view line) {
   const Result<AskRequest> request = ParseAskRequest(line);
   if (!request) return Refuse(connection, request.error().message);
   if (request->device != server_.settings_.device) {
-    return Refuse(connection, fmt::format("device '{}' is not here; '{}' is", request->device,
-                                          server_.settings_.device));
+    return Refuse(connection, fmt::format("device '{}' is not served here; '{}' is",
+                                          request->device, server_.settings_.device));
   }
   const SteadyTime now = Now();
   switch (request->verb) {
@@ -254,15 +257,14 @@ void AskServer::Loop::Answer(Connection& connection, std::string_view line) {
     }
     case AskRequest::Verb::kHold:
       connection.hold = {request->bytes, now + request->time};
-      Promise(connection);
+      Reserve(connection);
       return Say(connection, FormatAskOk(connection.promised, {}));
     case AskRequest::Verb::kAsk:
       ++server_.asks_;
-      // Promised before it is given: what one step frees must not be taken
-      // before the next.
+      // Reserved before it is freed: what one step frees must not be used before the next step.
       connection.asked = {std::min(connection.asked.bytes + request->bytes, kAskBytesMax),
                           std::max(connection.asked.until, now + request->time)};
-      Promise(connection);
+      Reserve(connection);
       connection.giving = true;
       connection.asked_at = now;
       connection.lacking = request->bytes;
@@ -286,9 +288,9 @@ void AskServer::Loop::GiveSome(Connection& connection) {
     server_.handler_->Gave(connection.freed, connection.spoke_at - connection.asked_at);
   }
   if (connection.lacking > 0) {
-    // What did not come is not kept free either.
+    // What was not freed is not reserved either.
     connection.asked.bytes -= std::min(connection.asked.bytes, connection.lacking);
-    Promise(connection);
+    Reserve(connection);
   } else {
     given.why_not_more.clear();
   }
@@ -296,28 +298,28 @@ void AskServer::Loop::GiveSome(Connection& connection) {
 }
 
 void AskServer::Loop::Lapse(Connection& connection, SteadyTime now) {
-  if (connection.giving) return;  // Which ends no later than its grant.
+  if (connection.giving) return;  // Giving ends no later than its reservation.
   bool lapsed = false;
-  for (Promised* promised : {&connection.hold, &connection.asked}) {
+  for (Reserved* promised : {&connection.hold, &connection.asked}) {
     if (promised->bytes == 0 || now < promised->until) continue;
     promised->bytes = 0;
     lapsed = true;
   }
   if (lapsed) {
-    Promise(connection);
-    // With its grant a connection has had its time.
+    Reserve(connection);
+    // A connection ends with its reservation.
     if (connection.promised == 0) connection.gone = true;
   } else if (connection.promised == 0 && now >= connection.spoke_at + server_.settings_.idle_max) {
-    Refuse(connection, "nothing was said for too long");
+    Refuse(connection, "no request came for too long");
     connection.gone = true;
   }
 }
 
-void AskServer::Loop::Promise(Connection& connection) {
+void AskServer::Loop::Reserve(Connection& connection) {
   const Bytes bytes = std::max(connection.hold.bytes, connection.asked.bytes);
   if (bytes == connection.promised) return;
   connection.promised = bytes;
-  server_.handler_->Promise(connection.id, bytes);
+  server_.handler_->Reserve(connection.id, bytes);
 }
 
 void AskServer::Loop::Refuse(Connection& connection, std::string_view what) {
@@ -328,7 +330,7 @@ void AskServer::Loop::Refuse(Connection& connection, std::string_view what) {
 
 void AskServer::Loop::Say(Connection& connection, std::string line) {
   line += '\n';
-  // Answers are short; whoever has left no room for one does not read them.
+  // Answers are short. If one does not fit into the socket's buffer, the peer is not reading.
   if (!SendWhole(connection.fd, line)) connection.gone = true;
 }
 
@@ -337,13 +339,13 @@ void AskServer::Loop::RemoveGone() {
     if (!connection.gone || connection.promised == 0) continue;
     connection.promised = 0;
     try {
-      server_.handler_->Promise(connection.id, 0);
+      server_.handler_->Reserve(connection.id, 0);
     } catch (const std::bad_alloc&) {
-      connection.gone = false;  // It ends in the next turn, then.
+      connection.gone = false;  // It is closed in the next turn.
       connection.promised = 1;
     }
   }
-  const std::lock_guard lock(ForkGuard::Instance().mutex);
+  const MutexLock lock(ForkGuard::Instance().mutex);
   std::erase_if(connections_, [](const Connection& connection) {
     if (connection.gone) ::close(connection.fd);
     return connection.gone;
@@ -352,14 +354,14 @@ void AskServer::Loop::RemoveGone() {
 }
 
 Result<std::unique_ptr<AskServer>> AskServer::Open(Settings settings, AskHandler* handler) {
-  Result<AskDoor> door = AskDoor::Open(settings.run_dir, settings.device, settings.group);
-  if (!door) return door.error();
+  Result<AskSocket> socket = AskSocket::Open(settings.run_dir, settings.device, settings.group);
+  if (!socket) return socket.error();
   const int wake_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd < 0) {
     return Error{Code::kUnavailable, fmt::format("ask: eventfd: {}", std::strerror(errno))};
   }
   std::unique_ptr<AskServer> server(
-      new AskServer(std::move(settings), std::move(*door), wake_fd, handler));
+      new AskServer(std::move(settings), std::move(*socket), wake_fd, handler));
   try {
     server->thread_ = QuietThread([loop = server->loop_.get()] { loop->Run(); });
   } catch (const std::system_error& error) {
@@ -368,19 +370,19 @@ Result<std::unique_ptr<AskServer>> AskServer::Open(Settings settings, AskHandler
   return server;
 }
 
-AskServer::AskServer(Settings settings, AskDoor door, int wake_fd, AskHandler* handler)
+AskServer::AskServer(Settings settings, AskSocket socket, int wake_fd, AskHandler* handler)
     : settings_(std::move(settings)),
-      door_(std::move(door)),
+      socket_(std::move(socket)),
       wake_fd_(wake_fd),
       handler_(handler),
       loop_(std::make_unique<Loop>(this)) {
-  const std::lock_guard lock(ForkGuard::Instance().mutex);
+  const MutexLock lock(ForkGuard::Instance().mutex);
   ForkGuard::Instance().servers.push_back(this);
 }
 
 AskServer::~AskServer() {
   if (in_child_) {
-    thread_.detach();  // It is the parent's.
+    thread_.detach();  // The thread exists only in the parent.
   } else if (thread_.joinable()) {
     stop_.store(true, std::memory_order_release);
     const std::uint64_t one = 1;
@@ -390,7 +392,7 @@ AskServer::~AskServer() {
   }
   loop_.reset();
   {
-    const std::lock_guard lock(ForkGuard::Instance().mutex);
+    const MutexLock lock(ForkGuard::Instance().mutex);
     std::erase(ForkGuard::Instance().servers, this);
   }
   ::close(wake_fd_);
@@ -398,7 +400,7 @@ AskServer::~AskServer() {
 
 void AskServer::CloseInChild() {
   in_child_ = true;
-  door_.CloseInChild();
+  socket_.CloseInChild();
   loop_->CloseInChild();
 }
 

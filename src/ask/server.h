@@ -1,11 +1,11 @@
-// The AskServer answers neighbours who want memory, on a thread of its own: one
-// socket, a bounded number of connections, none of which can make another wait.
-// Giving back is done in steps, so that many can be asked for and a connection
-// that breaks is noticed in between.
+// SPDX-License-Identifier: Apache-2.0
+// The AskServer answers other processes that ask for memory. It has a thread of its own, one socket
+// and a bounded number of connections, and no connection can delay another. Memory is freed in
+// steps, so that several requests are served in turn and a broken connection is noticed between
+// steps.
 //
-// A grant lives as long as the connection it was asked on, at most the time
-// asked for. A forked child has no part in it: its copies of the sockets are
-// closed before fork returns there.
+// A reservation lasts as long as its connection, and at most the time asked for. A forked child has
+// no part in it: its copies of the sockets are closed before fork returns there.
 #pragma once
 
 #include <atomic>
@@ -16,39 +16,41 @@
 #include <string>
 #include <thread>
 
-#include "ask/door.h"
+#include "ask/ask_socket.h"
 #include "spillway/result.h"
 #include "spillway/units.h"
 
 namespace spillway {
 
-// Whoever has the memory. Called on the server's thread only, and only until
-// the server is destroyed.
+// The owner of the memory. Called only on the server's thread, and never after the server is
+// destroyed.
 class AskHandler {
  public:
   virtual ~AskHandler() = default;
 
+  // How much memory the owner holds.
   struct Holdings {
     Bytes held = 0;
-    Bytes at_once = 0;  // Of that, what could be given back now.
+    Bytes at_once = 0;  // The part that could be freed now.
   };
   virtual Holdings Held() = 0;
 
   struct Given {
     Bytes freed = 0;    // By this call.
-    bool more = false;  // Some is on its way: ask again in a moment.
+    bool more = false;  // More is being freed: call again soon.
     std::string why_not_more;
   };
-  // As much of `bytes` as can go now; never waits for a copy.
+  // Frees as much of `bytes` as is possible now. Never waits for a copy.
   virtual Given Give(Bytes bytes) = 0;
-  // An ask has been answered, so long after it came, and had some.
+  // An ask has been answered: what it freed, and how long it took since it came.
   virtual void Gave(Bytes /*freed*/, Duration /*took*/) {}
 
-  // From now on `bytes` of free memory are promised to connection `who`; 0: no
-  // longer. Every promise is ended.
-  virtual void Promise(std::uint64_t who, Bytes bytes) = 0;
+  // Reserves `bytes` of free memory for connection `who` and replaces its reservation before; 0
+  // ends it. Every reservation is ended by a call.
+  virtual void Reserve(std::uint64_t who, Bytes bytes) = 0;
 };
 
+// The server of one cache on one device.
 class AskServer {
  public:
   struct Settings {
@@ -56,34 +58,35 @@ class AskServer {
     std::string device;
     std::optional<gid_t> group;  // Its members may ask, too.
     std::size_t connections_max = 32;
-    // A connection without a grant that says nothing for so long is closed.
+    // A connection without a reservation is closed after this time without a request.
     Duration idle_max = std::chrono::seconds(10);
   };
+  // Counters since the server was opened.
   struct Account {
     std::uint64_t asks = 0;
     Bytes freed = 0;
-    std::uint64_t errors = 0;       // Lines and connections that were refused.
-    std::uint64_t connections = 0;  // Now.
+    std::uint64_t errors = 0;       // Refused requests and connections.
+    std::uint64_t connections = 0;  // Open now.
   };
 
-  // `handler` is borrowed.
+  // `handler` must outlive the server.
   static Result<std::unique_ptr<AskServer>> Open(Settings settings, AskHandler* handler);
   ~AskServer();
   AskServer(const AskServer&) = delete;
   AskServer& operator=(const AskServer&) = delete;
 
-  const std::string& path() const { return door_.path(); }
+  const std::string& path() const { return socket_.path(); }
   Account account() const;
 
  private:
   class Loop;
   struct ForkGuard;
 
-  AskServer(Settings settings, AskDoor door, int wake_fd, AskHandler* handler);
+  AskServer(Settings settings, AskSocket socket, int wake_fd, AskHandler* handler);
   void CloseInChild();
 
   const Settings settings_;
-  AskDoor door_;
+  AskSocket socket_;
   const int wake_fd_;
   AskHandler* const handler_;
   std::atomic<std::uint64_t> asks_{0};

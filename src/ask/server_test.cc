@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ask/server.h"
 
 #include <grp.h>
@@ -17,7 +18,7 @@
 
 #include "ask/client.h"
 #include "ask/protocol.h"
-#include "ask/testing/scripted_giver.h"
+#include "ask/testing/scripted_reclaim_server.h"
 
 namespace spillway {
 namespace {
@@ -26,7 +27,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 using testing::Line;
-using testing::ScriptedGiver;
+using testing::ScriptedReclaimServer;
 using ::testing::StartsWith;
 
 bool Eventually(const std::function<bool()>& holds) {
@@ -69,79 +70,80 @@ class AskTest : public ::testing::Test {
 
   std::string dir_;
   AskServer::Settings settings_;
-  ScriptedGiver giver_{1000, 600};
+  ScriptedReclaimServer reclaim_server_{1000, 600};
 };
 
 // --- the server ---
 
 TEST_F(AskTest, AnswersWhatIsHeldAndGivesWhatItCan) {
-  const auto server = Open(&giver_);
+  const auto server = Open(&reclaim_server_);
   EXPECT_EQ(server->path(), dir_ + "/ask-demo-" + std::to_string(::getpid()));
   Line line(server->path());
   EXPECT_EQ(line.Talk("HELD 1 demo"), "OK 1000 600");
   EXPECT_EQ(line.Talk("ASK 1 demo 500 60000"), "OK 500");
   EXPECT_EQ(line.Talk("HELD 1 demo"), "OK 500 100");
-  EXPECT_EQ(giver_.promised(), 500U);
+  EXPECT_EQ(reclaim_server_.promised(), 500U);
   EXPECT_EQ(line.Talk("ASK 1 demo 300 60000"), "OK 100 the rest is leased");
-  EXPECT_EQ(giver_.promised(), 600U);  // What did not come is not promised.
+  EXPECT_EQ(reclaim_server_.promised(), 600U);  // Only memory that was freed is reserved.
   EXPECT_EQ(line.Talk("HOLD 1 demo 900 60000"), "OK 900");
-  EXPECT_EQ(giver_.promised(), 900U);
+  EXPECT_EQ(reclaim_server_.promised(), 900U);
   line.Close();
-  EXPECT_TRUE(Eventually([&] { return giver_.promised() == 0; }));
+  EXPECT_TRUE(Eventually([&] { return reclaim_server_.promised() == 0; }));
   EXPECT_EQ(server->account().asks, 2U);
   EXPECT_EQ(server->account().freed, 600U);
-  const auto gave = giver_.gave();
+  const auto gave = reclaim_server_.gave();
   ASSERT_EQ(gave.size(), 2U);
   EXPECT_EQ(gave[0].first, 500U);
   EXPECT_EQ(gave[1].first, 100U);
 }
 
 TEST_F(AskTest, GivesInStepsAndMeanwhileAnswersOthers) {
-  giver_.NeverDone();
-  const auto server = Open(&giver_);
+  reclaim_server_.NeverDone();
+  const auto server = Open(&reclaim_server_);
   Line slow(server->path());
   slow.Send("ASK 1 demo 800 2000\n");
-  ASSERT_TRUE(Eventually([&] { return giver_.steps() > 3; }));
+  ASSERT_TRUE(Eventually([&] { return reclaim_server_.steps() > 3; }));
   Line quick(server->path());
   EXPECT_EQ(quick.Talk("HELD 1 demo"), "OK 400 0");
-  EXPECT_EQ(slow.Next(0), "(silence)");  // It is being served still.
-  EXPECT_EQ(giver_.promised(), 800U);
+  EXPECT_EQ(slow.Next(0), "(silence)");  // It is still being served.
+  EXPECT_EQ(reclaim_server_.promised(), 800U);
   EXPECT_EQ(slow.Next(), "OK 600 time ran out");
-  // From the ask until its answer, however many steps that took.
-  ASSERT_EQ(giver_.gave().size(), 1U);
-  EXPECT_EQ(giver_.gave()[0].first, 600U);
-  EXPECT_GE(giver_.gave()[0].second, std::chrono::milliseconds(2000));
+  // The time from the ask to its answer, over all steps.
+  ASSERT_EQ(reclaim_server_.gave().size(), 1U);
+  EXPECT_EQ(reclaim_server_.gave()[0].first, 600U);
+  EXPECT_GE(reclaim_server_.gave()[0].second, std::chrono::milliseconds(2000));
 }
 
 TEST_F(AskTest, AGrantEndsWithItsTimeAndThenTheConnection) {
-  const auto server = Open(&giver_);
+  const auto server = Open(&reclaim_server_);
   Line line(server->path());
   EXPECT_EQ(line.Talk("ASK 1 demo 100 2000"), "OK 100");
-  EXPECT_EQ(giver_.promised(), 100U);
+  EXPECT_EQ(reclaim_server_.promised(), 100U);
   EXPECT_EQ(line.Next(20'000), "(closed)");
-  EXPECT_EQ(giver_.promised(), 0U);
+  EXPECT_EQ(reclaim_server_.promised(), 0U);
 }
 
 TEST_F(AskTest, WhoGoesWhileItIsBeingServedLeavesNothingBehind) {
-  giver_.NeverDone();
-  const auto server = Open(&giver_);
+  reclaim_server_.NeverDone();
+  const auto server = Open(&reclaim_server_);
   Line line(server->path());
   line.Send("ASK 1 demo 800 60000\n");
-  ASSERT_TRUE(Eventually([&] { return giver_.promised() == 800; }));
+  ASSERT_TRUE(Eventually([&] { return reclaim_server_.promised() == 800; }));
   line.Close();
-  EXPECT_TRUE(Eventually([&] { return giver_.promised() == 0; }));
+  EXPECT_TRUE(Eventually([&] { return reclaim_server_.promised() == 0; }));
   EXPECT_TRUE(Eventually([&] { return server->account().connections == 0; }));
 }
 
 TEST_F(AskTest, BadLinesGetAReasonAndCostNothing) {
-  const auto server = Open(&giver_);
+  const auto server = Open(&reclaim_server_);
   Line line(server->path());
   EXPECT_THAT(line.Talk("ASK 2 demo 1 1"), HasSubstr("ERR version '2'"));
-  EXPECT_THAT(line.Talk("ASK 1 other 1 1"), HasSubstr("ERR device 'other' is not here; 'demo' is"));
+  EXPECT_THAT(line.Talk("ASK 1 other 1 1"),
+              HasSubstr("ERR device 'other' is not served here; 'demo' is"));
   EXPECT_THAT(line.Talk("ASK 1 demo -5 1"), StartsWith("ERR '-5'"));
   EXPECT_THAT(line.Talk("ASK 1 demo 99999999999999999999 1"), StartsWith("ERR "));
   EXPECT_THAT(line.Talk("\x01\xff\x80"), StartsWith("ERR that is not a line of text"));
-  EXPECT_EQ(line.Talk("HELD 1 demo"), "OK 1000 600");  // It may still be right.
+  EXPECT_EQ(line.Talk("HELD 1 demo"), "OK 1000 600");  // A valid request may follow.
   Line endless(server->path());
   endless.Send(std::string(kAskLineMax, 'a'));
   EXPECT_THAT(endless.Next(), HasSubstr("ERR a line has at most 256 bytes"));
@@ -153,29 +155,30 @@ TEST_F(AskTest, BadLinesGetAReasonAndCostNothing) {
   while ((last = stubborn.Next()).starts_with("ERR")) ++errors;
   EXPECT_EQ(last, "(closed)");
   EXPECT_EQ(errors, 16);
-  EXPECT_EQ(giver_.held(), 1000U);
+  EXPECT_EQ(reclaim_server_.held(), 1000U);
 }
 
 TEST_F(AskTest, HalfALineAndSilenceIsClosed) {
   settings_.idle_max = milliseconds(100);
-  const auto server = Open(&giver_);
+  const auto server = Open(&reclaim_server_);
   Line half(server->path());
   half.Send("ASK 1 demo 10");
-  EXPECT_THAT(half.Next(), HasSubstr("ERR nothing was said for too long"));
+  EXPECT_THAT(half.Next(), HasSubstr("ERR no request came for too long"));
   EXPECT_EQ(half.Next(), "(closed)");
-  // On a busy machine one may come too late to say anything, and comes again.
+  // On a busy machine a connection may be too slow and be closed; then try again.
   std::unique_ptr<Line> granted;
   std::string answer;
   do {
     granted = std::make_unique<Line>(server->path());
     answer = granted->Talk("HOLD 1 demo 10 60000");
-  } while (answer.starts_with("ERR nothing was said"));
+  } while (answer.starts_with("ERR no request came"));
   EXPECT_EQ(answer, "OK 10");
-  EXPECT_EQ(granted->Next(300), "(silence)");  // Who has a grant need not speak.
+  // A connection with a reservation need not send anything.
+  EXPECT_EQ(granted->Next(300), "(silence)");
 }
 
 TEST_F(AskTest, AHundredConnectionsAreMoreThanItTakes) {
-  const auto server = Open(&giver_);
+  const auto server = Open(&reclaim_server_);
   std::vector<std::unique_ptr<Line>> lines;
   int answered = 0;
   int refused = 0;
@@ -193,7 +196,7 @@ TEST_F(AskTest, AHundredConnectionsAreMoreThanItTakes) {
 }
 
 TEST_F(AskTest, WhoNeverReadsIsNotWaitedFor) {
-  const auto server = Open(&giver_);
+  const auto server = Open(&reclaim_server_);
   Line deaf(server->path());
   for (int i = 0; i < 100'000; ++i) {
     if (::send(deaf.fd(), "HELD 1 demo\n", 12, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EPIPE) {
@@ -206,28 +209,28 @@ TEST_F(AskTest, WhoNeverReadsIsNotWaitedFor) {
 }
 
 TEST_F(AskTest, ItsSocketIsForItsOwnerAndGoesWithIt) {
-  auto server = Open(&giver_);
+  auto server = Open(&reclaim_server_);
   struct stat facts{};
   ASSERT_EQ(::stat(server->path().c_str(), &facts), 0);
   EXPECT_TRUE(S_ISSOCK(facts.st_mode));
   EXPECT_EQ(facts.st_mode & 0777U, 0600U);
-  const auto second = Open(&giver_);
+  const auto second = Open(&reclaim_server_);
   EXPECT_EQ(second->path(), server->path() + ".2");
-  const auto third = Open(&giver_, "demo-2");
+  const auto third = Open(&reclaim_server_, "demo-2");
   EXPECT_EQ(Files(), 3U);
   server.reset();
   EXPECT_EQ(Files(), 2U);
-  const auto again = Open(&giver_);
+  const auto again = Open(&reclaim_server_);
   EXPECT_EQ(again->path(), dir_ + "/ask-demo-" + std::to_string(::getpid()));
-  EXPECT_EQ(FindAskDoors({dir_}, "demo").size(), 2U);
-  EXPECT_EQ(FindAskDoors({dir_}, "demo-2").size(), 1U);
-  EXPECT_EQ(FindAskDoors({dir_, dir_ + "/none"}, "").size(), 3U);
+  EXPECT_EQ(FindAskSockets({dir_}, "demo").size(), 2U);
+  EXPECT_EQ(FindAskSockets({dir_}, "demo-2").size(), 1U);
+  EXPECT_EQ(FindAskSockets({dir_, dir_ + "/none"}, "").size(), 3U);
   EXPECT_THAT(AskableDevices({dir_}), ::testing::ElementsAre("demo", "demo-2"));
 }
 
 TEST_F(AskTest, AGroupIsLetIn) {
   settings_.group = ::getegid();
-  const auto server = Open(&giver_);
+  const auto server = Open(&reclaim_server_);
   struct stat facts{};
   ASSERT_EQ(::stat(server->path().c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777U, 0660U);
@@ -239,7 +242,7 @@ TEST_F(AskTest, AGroupIsLetIn) {
   EXPECT_THAT(FindGroup("no-such-group").error().message, HasSubstr("'no-such-group' is no group"));
 }
 
-// Another user of the machine, even one who can reach the socket.
+// Another user of the machine, even if the socket can be reached.
 TEST_F(AskTest, StrangersAreTurnedAway) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
   const auto run_as_stranger = [&](const std::string& path, gid_t group) {
@@ -254,14 +257,14 @@ TEST_F(AskTest, StrangersAreTurnedAway) {
     ::waitpid(child, &status, 0);
     return WEXITSTATUS(status);
   };
-  auto server = Open(&giver_);
+  auto server = Open(&reclaim_server_);
   ASSERT_EQ(::chmod(dir_.c_str(), 0755), 0);
   EXPECT_EQ(run_as_stranger(server->path(), 54321), 2);
   ASSERT_EQ(::chmod(server->path().c_str(), 0666), 0);
   EXPECT_EQ(run_as_stranger(server->path(), 54321), 1);
   server.reset();
   settings_.group = 4711;
-  server = Open(&giver_);
+  server = Open(&reclaim_server_);
   EXPECT_EQ(run_as_stranger(server->path(), 4711), 0);
   EXPECT_EQ(run_as_stranger(server->path(), 54321), 2);
 }
@@ -269,7 +272,7 @@ TEST_F(AskTest, StrangersAreTurnedAway) {
 TEST_F(AskTest, WhatTheDeadLeftIsRemovedAndTheLivingStay) {
   const pid_t child = ::fork();
   if (child == 0) {
-    ScriptedGiver theirs(1, 1);
+    ScriptedReclaimServer theirs(1, 1);
     AskServer::Settings settings;
     settings.run_dir = dir_;
     settings.device = "demo";
@@ -277,20 +280,20 @@ TEST_F(AskTest, WhatTheDeadLeftIsRemovedAndTheLivingStay) {
     for (;;) ::pause();
   }
   ASSERT_TRUE(Eventually([&] { return !AskableDevices({dir_}).empty(); }));
-  const auto first = Open(&giver_);
+  const auto first = Open(&reclaim_server_);
   EXPECT_EQ(Files(), 2U);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
-  EXPECT_EQ(Ask(For(100)).answers().size(), 1U);  // The dead are not asked.
-  const auto second = Open(&giver_);
+  EXPECT_EQ(Ask(For(100)).answers().size(), 1U);  // Sockets of dead processes are not asked.
+  const auto second = Open(&reclaim_server_);
   EXPECT_EQ(Files(), 2U);
-  EXPECT_EQ(FindAskDoors({dir_}, "demo").front().pid, ::getpid());
+  EXPECT_EQ(FindAskSockets({dir_}, "demo").front().pid, ::getpid());
 }
 
-// A fork copies open sockets: a child that lives on must not keep a grant, or a
-// dead parent's socket, alive.
+// A fork copies open sockets: a child that lives on must not keep a reservation, or a dead parent's
+// socket, alive.
 TEST_F(AskTest, AForkedChildHasNoPartInIt) {
-  auto server = Open(&giver_);
+  auto server = Open(&reclaim_server_);
   Line line(server->path());
   ASSERT_EQ(line.Talk("HOLD 1 demo 10 60000"), "OK 10");
   const pid_t child = ::fork();
@@ -299,7 +302,7 @@ TEST_F(AskTest, AForkedChildHasNoPartInIt) {
     for (;;) ::pause();
   }
   line.Close();
-  EXPECT_TRUE(Eventually([&] { return giver_.promised() == 0; }));
+  EXPECT_TRUE(Eventually([&] { return reclaim_server_.promised() == 0; }));
   const std::string path = server->path();
   server.reset();
   EXPECT_FALSE(Line(path).connected());
@@ -312,7 +315,7 @@ TEST_F(AskTest, AnUnusableDirectoryIsAnErrorThatNamesIt) {
   settings.device = "demo";
   for (const std::string& bad : {dir_ + "/none", dir_ + "/" + std::string(120, 'x')}) {
     settings.run_dir = bad;
-    const auto server = AskServer::Open(settings, &giver_);
+    const auto server = AskServer::Open(settings, &reclaim_server_);
     ASSERT_FALSE(server);
     EXPECT_THAT(server.error().message, HasSubstr(bad));
   }
@@ -321,8 +324,8 @@ TEST_F(AskTest, AnUnusableDirectoryIsAnErrorThatNamesIt) {
 // --- asking ---
 
 TEST_F(AskTest, SeveralGiveInProportionToWhatTheyHold) {
-  ScriptedGiver large(3000, 3000);
-  ScriptedGiver small(1000, 1000);
+  ScriptedReclaimServer large(3000, 3000);
+  ScriptedReclaimServer small(1000, 1000);
   const auto first = Open(&large);
   const auto second = Open(&small);
   const AskedRoom room = Ask(For(800));
@@ -330,14 +333,14 @@ TEST_F(AskTest, SeveralGiveInProportionToWhatTheyHold) {
   EXPECT_EQ(room.why_not_more(), "");
   EXPECT_EQ(large.held(), 2400U);
   EXPECT_EQ(small.held(), 800U);
-  // Neither may take what the other gave.
+  // Neither may use what the other freed.
   EXPECT_EQ(large.promised(), 800U);
   EXPECT_EQ(small.promised(), 800U);
 }
 
 TEST_F(AskTest, WhatOneCanNotGiveComesFromWhoCan) {
-  ScriptedGiver stuck(1000, 100);
-  ScriptedGiver rich(1000, 1000);
+  ScriptedReclaimServer stuck(1000, 100);
+  ScriptedReclaimServer rich(1000, 1000);
   const auto first = Open(&stuck);
   const auto second = Open(&rich);
   {
@@ -354,16 +357,16 @@ TEST_F(AskTest, WhatOneCanNotGiveComesFromWhoCan) {
 }
 
 TEST_F(AskTest, WhatIsFreeAlreadyIsKeptFreeToo) {
-  const auto server = Open(&giver_);
+  const auto server = Open(&reclaim_server_);
   AskOptions options = For(100);
   options.keep = 700;
   const AskedRoom room = Ask(options);
   EXPECT_EQ(room.freed(), 100U);
-  EXPECT_EQ(giver_.promised(), 700U);
+  EXPECT_EQ(reclaim_server_.promised(), 700U);
   options.bytes = 0;
   const AskedRoom only_kept = Ask(options);
   EXPECT_EQ(only_kept.freed(), 0U);
-  EXPECT_EQ(giver_.promised(), 1400U);
+  EXPECT_EQ(reclaim_server_.promised(), 1400U);
   ASSERT_EQ(only_kept.answers().size(), 1U);
   EXPECT_EQ(only_kept.answers()[0].pid, ::getpid());
 }
@@ -374,10 +377,10 @@ TEST_F(AskTest, NobodyThereIsAnAnswerToo) {
   EXPECT_EQ(room.freed(), 0U);
 }
 
-// Whoever listens and says nothing, or nonsense, costs its own time and no more.
+// A peer that listens and says nothing, or nonsense, costs only its own time.
 TEST_F(AskTest, WhoDoesNotAnswerIsLeftOut) {
-  const auto server = Open(&giver_);
-  const Result<AskDoor> mute = AskDoor::Open(dir_, "demo", std::nullopt);
+  const auto server = Open(&reclaim_server_);
+  const Result<AskSocket> mute = AskSocket::Open(dir_, "demo", std::nullopt);
   ASSERT_TRUE(mute);
   AskOptions options = For(100);
   options.within = seconds(2);

@@ -1,4 +1,5 @@
-// The time both sides of the socket wait by.
+// SPDX-License-Identifier: Apache-2.0
+// The clock for waits on both sides of the ask socket.
 #pragma once
 
 #include <chrono>

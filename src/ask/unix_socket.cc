@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ask/unix_socket.h"
 
 #include <sys/socket.h>
@@ -7,28 +8,19 @@
 #include <cerrno>
 
 namespace spillway {
-namespace {
 
-using Call = int (*)(int, const sockaddr*, socklen_t);
-
-int OpenWith(Call call, const std::string& path) {
+int BindUnix(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) return -ENAMETOOLONG;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -errno;
-  if (call(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
+  if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
   const int error = errno;
   ::close(fd);
   return -error;
 }
-
-}  // namespace
-
-int ConnectUnix(const std::string& path) { return OpenWith(&::connect, path); }
-
-int BindUnix(const std::string& path) { return OpenWith(&::bind, path); }
 
 bool SendWhole(int fd, const std::string& text) {
   const ssize_t sent = ::send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

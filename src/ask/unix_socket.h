@@ -1,17 +1,16 @@
-// The few socket calls of an ask, none of which waits. They return a file
-// descriptor (closed on exec), or minus the system's error.
+// SPDX-License-Identifier: Apache-2.0
+// Socket calls of the ask server and for short lines. None of them blocks.
 #pragma once
 
 #include <string>
 
 namespace spillway {
 
-// A full queue at the other side is EAGAIN.
-int ConnectUnix(const std::string& path);
+// Returns a bound descriptor (closed on exec), or the negative errno.
 int BindUnix(const std::string& path);
 
-// Sends all of it at once and never raises a signal. False: it did not fit, or
-// nobody is there.
+// Sends the whole text at once and never raises a signal. False: it did not fit, or the peer has
+// closed.
 bool SendWhole(int fd, const std::string& text);
 
 }  // namespace spillway

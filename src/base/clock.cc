@@ -1,4 +1,5 @@
-// The machine's clock, and the one that is moved by hand.
+// SPDX-License-Identifier: Apache-2.0
+// The system clock, and the clock that tests advance by hand.
 #include "spillway/clock.h"
 
 #include <time.h>
@@ -12,8 +13,7 @@ PressureSource::~PressureSource() = default;
 
 namespace {
 
-// Last-use stamps are kept in these; a hit then writes its stamp at most ten
-// times a second.
+// Resolution of last-use stamps: a hit writes its stamp at most ten times a second.
 constexpr Duration::rep kTickNs = 100'000'000;
 
 TimePoint Read(clockid_t which) {

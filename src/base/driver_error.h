@@ -1,5 +1,6 @@
-// What a vendor's library answered, as an Error: the call, its code and the
-// library's own words, as in "nvmlInit_v2 failed: 9 (Driver Not Loaded)".
+// SPDX-License-Identifier: Apache-2.0
+// A vendor library's error code as an Error: the call, its code and the
+// library's own text, as in "nvmlInit_v2 failed: 9 (Driver Not Loaded)".
 #pragma once
 
 #include <string>
@@ -11,9 +12,9 @@
 
 namespace spillway {
 
-// `words` may be null: the library has none for this code.
+// `words` may be null: the library has no text for this code.
 inline Error DriverError(std::string_view call, int code, const char* words) {
-  // AMD's unknown error is 0xffffffff, which reads badly as -1.
+  // AMD's unknown error is 0xffffffff, which would print as -1.
   const std::string number =
       code < 0 ? fmt::format("{:#x}", static_cast<unsigned>(code)) : fmt::format("{}", code);
   return Error{Code::kUnavailable, words == nullptr || *words == 0

@@ -1,4 +1,5 @@
-// A variable of the environment; empty where there is none.
+// SPDX-License-Identifier: Apache-2.0
+// The value of an environment variable; empty if it is not set.
 #pragma once
 
 #include <cstdlib>

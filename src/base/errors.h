@@ -1,4 +1,5 @@
-// The errors that nearly every folder makes.
+// SPDX-License-Identifier: Apache-2.0
+// Errors that nearly every folder returns.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace spillway {
 
-// The caller's words are wrong; the message names them and what would be right.
+// An invalid argument; the message names it and says what would be valid.
 inline Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 
 inline Error NoMemory() { return Error{Code::kNoMemory, "no memory"}; }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/executor.h"
 
 #include <new>
@@ -9,7 +10,7 @@ namespace spillway {
 
 ThreadExecutor::~ThreadExecutor() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   wake_.notify_one();
@@ -17,7 +18,7 @@ ThreadExecutor::~ThreadExecutor() {
 }
 
 bool ThreadExecutor::IsReady() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   try {
     if (!thread_.joinable()) thread_ = QuietThread([this] { Loop(); });
     return true;
@@ -30,7 +31,7 @@ bool ThreadExecutor::IsReady() {
 
 void ThreadExecutor::Run(Strand::Task* task) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     task->next = nullptr;
     (first_ == nullptr ? first_ : last_->next) = task;
     last_ = task;
@@ -40,9 +41,9 @@ void ThreadExecutor::Run(Strand::Task* task) {
 }
 
 void ThreadExecutor::Loop() {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [this] { return stop_ || first_ != nullptr; });
+    while (!stop_ && first_ == nullptr) wake_.wait(mutex_);
     if (first_ == nullptr) return;
     Strand::Task* task = first_;
     first_ = task->next;

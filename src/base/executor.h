@@ -1,11 +1,12 @@
-// An Executor runs tasks away from whoever hands them over: copies whose
-// submitter has gone on. The simulator has its own and picks by seed.
+// SPDX-License-Identifier: Apache-2.0
+// An Executor runs tasks on another thread than the one that submits them, such
+// as copies that outlive the submitter's call. The simulator has its own, which
+// picks the next task by seed.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
+#include "base/mutex.h"
 #include "base/strand.h"
 
 namespace spillway {
@@ -13,14 +14,13 @@ namespace spillway {
 class Executor {
  public:
   virtual ~Executor() = default;
-  // Before Run, as often as one likes: what it needs for that. False: there is
-  // none to be had now.
+  // Acquires what Run needs; may be called any number of times before Run.
+  // Returns false if that is not possible now.
   virtual bool IsReady() { return true; }
   virtual void Run(Strand::Task* task) = 0;
 };
 
-// One thread, started when it is first asked for, joined (all tasks done) at
-// the end.
+// One thread, started on first use. The destructor runs all tasks and joins it.
 class ThreadExecutor final : public Executor {
  public:
   ~ThreadExecutor() override;
@@ -30,12 +30,12 @@ class ThreadExecutor final : public Executor {
  private:
   void Loop();
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  Strand::Task* first_ = nullptr;  // Guarded by mutex_, as all below.
-  Strand::Task* last_ = nullptr;
-  bool stop_ = false;
-  std::thread thread_;
+  Mutex mutex_;
+  CondVar wake_;
+  Strand::Task* first_ SPILLWAY_GUARDED_BY(mutex_) = nullptr;
+  Strand::Task* last_ SPILLWAY_GUARDED_BY(mutex_) = nullptr;
+  bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  std::thread thread_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway

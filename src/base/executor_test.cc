@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/executor.h"
 
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <memory>
@@ -78,7 +80,21 @@ TEST(ThreadExecutor, TakesWorkFromItsOwnWork) {
   EXPECT_EQ(ran, 2);
 }
 
-TEST(ThreadExecutor, WithoutWorkHasNoThreadToEnd) { const ThreadExecutor executor; }
+std::size_t ThreadsOfThisProcess() {
+  std::size_t threads = 0;
+  for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator("/proc/self/task")) {
+    ++threads;
+  }
+  return threads;
+}
+
+TEST(ThreadExecutor, WithoutWorkHasNoThreadToEnd) {
+  const std::size_t before = ThreadsOfThisProcess();
+  ThreadExecutor executor;
+  EXPECT_EQ(ThreadsOfThisProcess(), before);
+  ASSERT_TRUE(executor.IsReady());  // Ready for work, it has a thread.
+  EXPECT_EQ(ThreadsOfThisProcess(), before + 1);
+}
 
 }  // namespace
 }  // namespace spillway

@@ -1,4 +1,5 @@
-// What a checksum is, for those who carry it; blob.h says what is sealed with it.
+// SPDX-License-Identifier: Apache-2.0
+// The type of a checksum. blob.h says which data checksums cover.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ struct Hash128 {
   friend bool operator==(const Hash128&, const Hash128&) = default;
 };
 
-// Values are hashed in pieces of this size, the last being what is left.
+// Values are hashed in pieces of this size; the last piece may be shorter.
 inline constexpr Bytes kHashPieceBytes = kMiB;
 
 }  // namespace spillway

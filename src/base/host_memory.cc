@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/host_memory.h"
 
 #include <unistd.h>
@@ -14,12 +15,12 @@
 namespace spillway {
 namespace {
 
-// Deeper than any tree of groups; a path is not walked for ever.
+// Deeper than any real tree of groups, so that a walk always ends.
 constexpr int kLevelsMax = 64;
 // Version 1 has no word for "no limit", only the largest multiple of a page.
 constexpr Bytes kNoLimit = Bytes{1} << 60;
 
-// The files that say the same thing in the two versions.
+// The names of the same files in the two versions.
 struct Names {
   std::vector<std::string_view> limits;
   std::string_view used;
@@ -39,7 +40,7 @@ std::string_view TakeLine(std::string_view* text) {
   return line;
 }
 
-// The number at the front of `text`, behind blanks.
+// Parses the number at the front of `text`, after blanks.
 std::optional<Bytes> Number(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
   Bytes value = 0;
@@ -54,7 +55,7 @@ Error Garbage(const std::string& file, std::string_view text) {
                fmt::format("{}: no number of bytes: '{}'", Printable(file), Printable(text))};
 }
 
-// The least of the group's limits; nothing: it has none.
+// Returns the lowest of the group's limits; empty: it has none.
 Result<std::optional<Bytes>> LimitOf(const std::string& group, const Names& names) {
   std::optional<Bytes> least;
   for (const std::string_view name : names.limits) {
@@ -80,7 +81,7 @@ Result<std::optional<MemoryBound>> BoundOf(const std::string& group, const Names
   const std::optional<Bytes> used = Number(used_text->value_or(""));
   if (!used) return Garbage(used_file, used_text->value_or(""));
 
-  // Without a word on page cache, all of it is in use.
+  // If the file says nothing about page cache, all memory counts as used.
   const Result<std::optional<std::string>> stat = ReadSmallFile(group + "/memory.stat");
   if (!stat) return stat.error();
   const Bytes idle = StatBytes(stat->value_or(""), names.idle_page_cache).value_or(0);
@@ -91,7 +92,7 @@ Result<std::optional<MemoryBound>> BoundOf(const std::string& group, const Names
   return std::optional<MemoryBound>(std::move(bound));
 }
 
-// Our group and all above it, up to the mount.
+// Adds the bounds of our group and of all groups above it, up to the mount.
 Status AddBounds(const CgroupHierarchy& hierarchy, std::vector<MemoryBound>* bounds) {
   std::string path = hierarchy.path;
   for (int level = 0; level < kLevelsMax; ++level) {
@@ -123,8 +124,9 @@ Result<MemoryBound> MachineBound(const std::string& proc) {
 
 bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
-// `path` as it is seen below `mount`: a namespace may show a group above its
-// root as "/..", and a container's mount may hold nothing but its own group.
+// Returns `path` as it appears below `mount`; empty for the mount itself. A
+// namespace may show a group above its root as "/..", and a container's mount
+// may contain only its own group.
 std::string SeenBelow(const std::string& mount, std::string path) {
   while (path.ends_with('/')) path.pop_back();
   const bool leads_up = path.find("/..") != std::string::npos;
@@ -188,7 +190,7 @@ Result<std::vector<CgroupHierarchy>> OwnCgroups(const std::string& proc, const s
   const std::string mount = sys + "/fs/cgroup";
   std::vector<CgroupHierarchy> own;
   if (paths.v2) {
-    // Beside version 1, version 2 has a folder of its own.
+    // If version 1 is mounted, too, version 2 has a folder of its own.
     const std::string beside = mount + "/unified";
     const bool hybrid = !Exists(mount + "/cgroup.controllers") && Exists(beside);
     const std::string& where = hybrid ? beside : mount;

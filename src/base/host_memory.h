@@ -1,6 +1,7 @@
-// Host memory as this process can use it: what the machine has, and what the
-// control groups the process is in leave of that. Both versions of control
-// groups count, side by side where a machine has both.
+// SPDX-License-Identifier: Apache-2.0
+// Host memory as far as this process can use it: the memory of the machine, and
+// the limits of the control groups that the process is in. Both versions of
+// control groups count, also when a machine has both.
 #pragma once
 
 #include <optional>
@@ -13,47 +14,48 @@
 
 namespace spillway {
 
-// One bound on what we can have.
+// One bound on the memory that this process can get.
 struct MemoryBound {
   Bytes total = 0;
   Bytes free = 0;
-  std::string cgroup;  // "/user.slice", seen from the mount; empty: the machine.
+  std::string cgroup;  // Path below the mount, "/user.slice"; empty: the whole machine.
 };
 
-// All that hold now: the machine's first, then those of our control groups and
-// of all groups above them, as far as they have a limit. Page cache nobody uses
-// counts as free, since the kernel gives it up first. `proc` and `sys` are
-// where these are mounted. Unavailable names the file that does not say.
+// Returns all bounds: first the machine's, then those of our control groups and
+// of all groups above them, if they have limits. Unused page cache counts as
+// free, since the kernel reclaims it first. `proc` and `sys` are the
+// directories where these are mounted. Unavailable names the file that could
+// not be read.
 Result<std::vector<MemoryBound>> MemoryBounds(const std::string& proc, const std::string& sys);
 
-// The one that has the least share of itself left. `bounds` is not empty. (Not
-// the one with the least bytes left: an empty small group is no pressure.)
+// Returns the bound with the smallest share of its total left. `bounds` must not be
+// empty. (Not the one with the fewest bytes left: a small empty group is no pressure.)
 MemoryBound Tightest(const std::vector<MemoryBound>& bounds);
 
-// A hierarchy of control groups that may bound our memory.
+// A hierarchy of control groups that may limit our memory.
 struct CgroupHierarchy {
   int version = 2;
   std::string mount;  // "/sys/fs/cgroup", "/sys/fs/cgroup/memory"
-  // Our group below it, "" for the mount itself: also when the kernel names one
-  // that can't be seen from here (a container shows its own group as the root).
+  // Our group below the mount; "" for the mount itself, also when the kernel names
+  // a group that is not visible here (a container shows its own group as the root).
   std::string path;
 };
 Result<std::vector<CgroupHierarchy>> OwnCgroups(const std::string& proc, const std::string& sys);
 
-// --- the texts ---
+// --- file formats ---
 
-// The value of "MemAvailable:     123 kB" in /proc/meminfo.
+// Parses the value of a line such as "MemAvailable:     123 kB" of /proc/meminfo.
 std::optional<Bytes> MeminfoBytes(std::string_view meminfo, std::string_view name);
 
-// The value of "inactive_file 123" in a memory.stat.
+// Parses the value of a line such as "inactive_file 123" of a memory.stat.
 std::optional<Bytes> StatBytes(std::string_view stat, std::string_view name);
 
-// A control group's limit; nothing for "max" and for the numbers near 2^63 by
-// which version 1 says the same.
+// Parses a control group's limit; empty for "max", and for the numbers near
+// 2^63 that mean the same in version 1.
 Result<std::optional<Bytes>> CgroupLimit(std::string_view text);
 
-// What /proc/self/cgroup says: our group's path in version 2, and in version 1
-// where it has the memory.
+// The content of /proc/self/cgroup: our group's path in version 2, and in
+// version 1 the path of the memory controller.
 struct CgroupPaths {
   std::optional<std::string> v2;
   std::optional<std::string> v1;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/library.h"
 
 #include <dlfcn.h>
@@ -7,10 +8,10 @@
 namespace spillway {
 
 Result<Library> Library::Open(const std::vector<std::string>& names) {
-  std::string why = "no name to load it by";
+  std::string why = "no library name was given";
   for (const std::string& name : names) {
     if (void* handle = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL)) return Library(handle, name);
-    // Of several names the first is the usual one: its reason says most.
+    // The first name is the usual one, so report its error.
     const char* error = dlerror();
     if (&name == &names.front()) why = error != nullptr ? error : "dlopen failed";
   }

@@ -1,5 +1,6 @@
-// A library loaded at run time. It is never unloaded: a thread may still be
-// inside it.
+// SPDX-License-Identifier: Apache-2.0
+// A library loaded at run time. It is never unloaded, since a thread may still
+// be inside it.
 #pragma once
 
 #include <string>
@@ -11,10 +12,10 @@ namespace spillway {
 
 class Library {
  public:
-  // The first of `names` that loads; else Unavailable, saying why not.
+  // Loads the first of `names` that can be loaded; otherwise Unavailable, with the reason.
   static Result<Library> Open(const std::vector<std::string>& names);
 
-  // Null: it has no such symbol.
+  // Null: the library has no such symbol.
   template <typename Function>
   Function* Symbol(const char* symbol) const {
     return reinterpret_cast<Function*>(Find(symbol));

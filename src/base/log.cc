@@ -1,26 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
+
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <memory>
-#include <mutex>
 
 #include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
+
+#include "base/mutex.h"
+#include "base/quiet_stderr.h"
 
 namespace spillway {
 namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"info", "warning", "error", "off"};
 
-// Asked for without memory.
+// Read without a lock.
 constinit std::atomic<LogLevel> least_said{LogLevel::kInfo};
 
-// Threads may have something to say while the process exits: it never ends.
+// Writes to the real standard error even while QuietStderr redirects it.
+class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    std::size_t written = 0;
+    while (written < line.size()) {
+      const ssize_t wrote =
+          ::write(QuietStderr::Real(), line.data() + written, line.size() - written);
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote <= 0) return;  // No reader is left.
+      written += static_cast<std::size_t>(wrote);
+    }
+  }
+  void flush_() override {}
+};
+
+// Never destroyed: threads may log while the process exits.
 struct Log {
-  std::mutex mutex;
-  LogCall call;  // Guarded by mutex.
-  spdlog::logger to_error{"spillway", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
+  Mutex mutex;
+  LogCall call SPILLWAY_GUARDED_BY(mutex);
+  spdlog::logger to_error{"spillway", std::make_shared<StderrSink>()};
 };
 
 Log& TheLog() {
@@ -51,7 +74,7 @@ void SetLogLevel(LogLevel least) { least_said = least; }
 
 void SetLog(LogLevel least, LogCall call) {
   Log& log = TheLog();
-  const std::lock_guard lock(log.mutex);
+  const MutexLock lock(log.mutex);
   log.call.swap(call);
   least_said = least;
 }
@@ -65,14 +88,14 @@ void WriteLog(LogLevel level, std::string_view text) noexcept {
   try {
     if (!IsLogged(level)) return;
     Log& log = TheLog();
-    const std::lock_guard lock(log.mutex);
+    const MutexLock lock(log.mutex);
     if (log.call) {
       log.call(level, text);
     } else {
       log.to_error.log(LevelOf(level), spdlog::string_view_t(text.data(), text.size()));
     }
   } catch (...) {  // NOLINT(bugprone-empty-catch)
-    // Nobody else is to suffer from it.
+    // A failure to log must not disturb the caller.
   }
 }
 

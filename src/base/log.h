@@ -1,5 +1,6 @@
-// The library's own log (include/spillway/log.h). From any thread. Nothing
-// throws: words for which there is no memory are not said.
+// SPDX-License-Identifier: Apache-2.0
+// The library's own log (include/spillway/log.h). Any thread. Nothing throws: a
+// message for which there is no memory is lost.
 #pragma once
 
 #include <exception>
@@ -13,9 +14,9 @@
 
 namespace spillway {
 
-// By its name; empty: there is none of that name.
+// Returns the level with this name; empty: there is none.
 std::optional<LogLevel> LogLevelNamed(std::string_view name);
-// Changes what is said, and not where.
+// Changes the least level that is logged, not the destination.
 void SetLogLevel(LogLevel least);
 
 bool IsLogged(LogLevel level);
@@ -27,7 +28,7 @@ void FormatLog(LogLevel level, fmt::format_string<Args...> format, Args&&... arg
   try {
     WriteLog(level, fmt::format(format, std::forward<Args>(args)...));
   } catch (const std::exception&) {
-    WriteLog(level, "something happened, and there is no memory to say what");
+    WriteLog(level, "a log message was lost: no memory");
   }
 }
 

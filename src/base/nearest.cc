@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/nearest.h"
 
 #include <algorithm>
@@ -9,11 +10,11 @@
 namespace spillway {
 namespace {
 
-// Longer names are nobody's typing error, and the table below is quadratic.
+// A longer name is no typing error, and the table below is quadratic.
 constexpr std::size_t kTypedMax = 64;
 
-// Levenshtein's distance: letters put in, left out or changed. One row of the
-// table at a time.
+// Levenshtein distance: letters inserted, removed or changed. Keeps one row of
+// the table at a time.
 std::size_t Distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

@@ -1,4 +1,5 @@
-// "Did you mean": the known name that is fewest edits away from what was typed.
+// SPDX-License-Identifier: Apache-2.0
+// "Did you mean": the known name with the fewest edits from what was typed.
 #pragma once
 
 #include <span>
@@ -7,10 +8,11 @@
 
 namespace spillway {
 
-// Empty when nothing known is near: more than a third of the letters differ.
+// Returns the nearest known name; empty if none is near: more than a third of
+// the letters differ.
 std::string_view Nearest(std::string_view typed, std::span<const std::string_view> known);
 
-// "; did you mean 'ttl'?", or nothing.
+// Returns "; did you mean 'ttl'?", or an empty string.
 std::string DidYouMean(std::string_view typed, std::span<const std::string_view> known);
 
 }  // namespace spillway

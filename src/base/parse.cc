@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/parse.h"
 
 #include <algorithm>
@@ -45,14 +46,14 @@ bool EqualIgnoringCase(std::string_view a, std::string_view b) {
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// A decimal number split at its point, so that "1.5" loses nothing.
+// A decimal number split at its point, so that "1.5" loses no precision.
 struct Decimal {
   std::uint64_t whole = 0;
   std::uint64_t fraction = 0;        // Of `fraction_scale`.
   std::uint64_t fraction_scale = 1;  // At most 10^6: more digits are ignored.
 };
 
-// Reads the number at the front of `text` and removes it from there.
+// Parses the number at the front of `text` and removes it.
 std::optional<Decimal> TakeDecimal(std::string_view& text) {
   constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
   constexpr std::uint64_t kFractionScaleMax = 1'000'000;
@@ -75,12 +76,12 @@ std::optional<Decimal> TakeDecimal(std::string_view& text) {
   return number;
 }
 
-// number * scale, rounded down; empty when it does not fit in `max`.
+// Returns number * scale, rounded down; empty if it exceeds `max`.
 std::optional<std::uint64_t> Scaled(const Decimal& number, std::uint64_t scale, std::uint64_t max) {
   if (number.whole > max / scale) return std::nullopt;
   const std::uint64_t whole = number.whole * scale;
-  // Split once more, so that fraction * scale stays below 2^64 for a day in
-  // nanoseconds (8.6e13) times 10^6 digits' worth.
+  // Split, so that fraction * scale stays below 2^64: a day in nanoseconds
+  // (8.6e13) times 10^6 would not.
   const std::uint64_t part =
       number.fraction * (scale / number.fraction_scale) +
       number.fraction * (scale % number.fraction_scale) / number.fraction_scale;
@@ -133,8 +134,8 @@ Result<std::uint64_t> Parse(std::string_view what, std::string_view text,
   return Bad(what, text, fmt::format("the unit \"{}\" is none of {}", name, UnitNames(units)));
 }
 
-// Up to three significant digits, but never fewer than the whole part has, and
-// no zeros behind the point.
+// Up to three significant digits, but at least the whole part, without trailing
+// zeros after the point.
 std::string Short(double value) {
   const int decimals = value >= 100 ? 0 : value >= 10 ? 1 : 2;
   std::string text = fmt::format("{:.{}f}", value, decimals);

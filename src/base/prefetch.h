@@ -1,7 +1,8 @@
-// Fetches a cache line that will be written to: one that another core has changed
-// is then had in one step, not in two (to read, then for oneself). The compiler's own
-// prefetch says so only where it may use more than every x86-64 has; where the
-// instruction is not known it does nothing.
+// SPDX-License-Identifier: Apache-2.0
+// Prefetches a cache line that will be written. A line that another core has
+// changed is then fetched in one step (exclusive), not in two (shared, then
+// exclusive). The compiler's own prefetch does that only if it may use more
+// than baseline x86-64; processors without the instruction ignore it.
 #pragma once
 
 namespace spillway {

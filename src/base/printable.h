@@ -1,4 +1,5 @@
-// Keys are any bytes; people read messages. Shows a key escaped and shortened.
+// SPDX-License-Identifier: Apache-2.0
+// Keys are arbitrary bytes, messages are for people: shows a key escaped and shortened.
 #pragma once
 
 #include <string>
@@ -6,7 +7,7 @@
 
 namespace spillway {
 
-// At most `most` characters of it, control and non-ASCII bytes as \xNN.
+// Returns at most `most` characters, control and non-ASCII bytes as \xNN.
 std::string Printable(std::string_view bytes, std::size_t most = 80);
 
 }  // namespace spillway

@@ -1,6 +1,7 @@
-// Threads of ours take no signals: those are the program's, whose handlers and
-// masks know nothing of us. A signal that it holds back on its own threads would
-// otherwise end it on one of ours.
+// SPDX-License-Identifier: Apache-2.0
+// Our threads block all signals: those belong to the program, whose handlers
+// and masks do not expect our threads. Otherwise a signal that the program
+// blocks on its own threads could terminate it on one of ours.
 #pragma once
 
 #include <signal.h>
@@ -10,8 +11,9 @@
 
 namespace spillway {
 
-// While it lives the calling thread takes none; threads that it starts take none
-// for life. Faults are a thread's own, and profilers count on theirs.
+// While it lives, the calling thread blocks signals, and threads that it starts
+// block them for life. Not blocked are faults, which concern the thread itself,
+// and the signal that profilers need.
 class SignalsHeldBack {
  public:
   SignalsHeldBack() {
@@ -30,7 +32,7 @@ class SignalsHeldBack {
   sigset_t before_{};
 };
 
-// As std::thread, and throws as it does.
+// Like std::thread; throws the same exceptions.
 template <typename... Args>
 std::thread QuietThread(Args&&... args) {
   const SignalsHeldBack held;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/run_dir.h"
 
 #include <sys/stat.h>
@@ -16,13 +17,13 @@
 namespace spillway {
 namespace {
 
-// Empty: the directory is ours to use. Else why it is not.
+// Empty: the directory can be used. Otherwise the reason.
 std::string WhyNot(const std::string& path, bool must_be_ours) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return std::strerror(errno);
   struct stat facts{};
   if (::lstat(path.c_str(), &facts) != 0) return std::strerror(errno);
   if (must_be_ours) {
-    // In /tmp anybody may have made it first: no links, no strangers.
+    // In /tmp any user may have created it first: refuse links and other owners.
     if (!S_ISDIR(facts.st_mode)) return "it is not a directory";
     if (facts.st_uid != ::geteuid()) return "it belongs to another user";
     if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) return "others may write to it";

@@ -1,5 +1,6 @@
-// The run directory: where the processes of one machine meet. Cards and ask
-// sockets live there.
+// SPDX-License-Identifier: Apache-2.0
+// The run directory, through which the processes of one machine find each
+// other. It contains cards and ask sockets.
 #pragma once
 
 #include <string>
@@ -9,14 +10,15 @@
 
 namespace spillway {
 
-// $SPILLWAY_RUN_DIR, else /run/spillway, else $XDG_RUNTIME_DIR/spillway, else
-// /tmp/spillway-<uid>: the first that exists or can be made (0700) and lets us
-// write. A $SPILLWAY_RUN_DIR that does not is an error, not a reason to look
-// further: two programs told to meet there would miss each other silently.
+// $SPILLWAY_RUN_DIR, otherwise /run/spillway, otherwise
+// $XDG_RUNTIME_DIR/spillway, otherwise /tmp/spillway-<uid>: the first that
+// exists or can be created (0700) and is writable. A $SPILLWAY_RUN_DIR that is
+// not writable is an error; falling back would let two programs that were told
+// to use it miss each other silently.
 Result<std::string> RunDir();
 
-// The same places for whoever only looks for others: all that exist and can be
-// read, none is made. With $SPILLWAY_RUN_DIR that one alone.
+// The same directories for readers: all that exist and can be read; none is
+// created. If $SPILLWAY_RUN_DIR is set, only that one.
 std::vector<std::string> RunDirsToSearch();
 
 }  // namespace spillway

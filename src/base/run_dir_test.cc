@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/run_dir.h"
 
 #include <sys/stat.h>
@@ -43,7 +44,7 @@ TEST_F(RunDirTest, TheNamedOneIsMadeForItsOwnerOnly) {
   struct stat facts{};
   ASSERT_EQ(::stat(wanted.c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777U, 0700U);
-  EXPECT_EQ(RunDir().value(), wanted);  // And again, now that it exists.
+  EXPECT_EQ(RunDir().value(), wanted);  // The same now that it exists.
 }
 
 TEST_F(RunDirTest, TheNamedOneUnusableIsAnErrorThatNamesIt) {
@@ -69,7 +70,7 @@ TEST_F(RunDirTest, WhoOnlyLooksForOthersMakesNothing) {
   ::setenv("SPILLWAY_RUN_DIR", wanted.c_str(), 1);
   EXPECT_EQ(RunDirsToSearch(), std::vector<std::string>{wanted});
   EXPECT_FALSE(std::filesystem::exists(wanted));
-  // What a cache would meet others in is among the places.
+  // The directory that a cache uses is among them.
   ::unsetenv("SPILLWAY_RUN_DIR");
   const std::string mine = RunDir().value();
   const std::vector<std::string> places = RunDirsToSearch();

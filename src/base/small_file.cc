@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/small_file.h"
 
 #include <fcntl.h>
@@ -30,10 +31,10 @@ std::string_view KindOf(mode_t mode) {
 }  // namespace
 
 Result<std::optional<SmallFile>> SmallFile::Open(const std::string& path) {
-  // A NUL would end the name early and open something else.
+  // A NUL would end the name early and open another file.
   if (path.empty() || path.find('\0') != std::string::npos) return Failed(path, ENOENT);
-  SmallFile file(path, -1);  // There before what it shall close.
-  // Without O_NONBLOCK a FIFO nobody writes to would hold us here.
+  SmallFile file(path, -1);  // Created first, so that it closes the descriptor.
+  // Without O_NONBLOCK, opening a FIFO without a writer would block.
   const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
   if (fd < 0) {
     if (errno == ENOENT || errno == ENOTDIR) return std::optional<SmallFile>();

@@ -1,5 +1,6 @@
-// Small texts that somebody else keeps rewriting: the kernel's under /proc and
-// /sys, or a file an operator writes to.
+// SPDX-License-Identifier: Apache-2.0
+// Small text files that change while they are used: the kernel's under /proc
+// and /sys, or a file that an operator writes.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +12,19 @@
 
 namespace spillway {
 
-// One kept open. The kernel writes its files anew for whoever reads from their
-// beginning, and keeping one open costs a tenth of opening it each time.
+// A file that is kept open. The kernel regenerates its files for each read from
+// the beginning, and keeping one open costs a tenth of opening it each time.
 class SmallFile {
  public:
-  // Nothing: it is not there. InvalidArgument: a directory, a FIFO, a device;
-  // those might keep us waiting. Unavailable: the system's own words.
+  // Empty: the file does not exist. InvalidArgument: a directory, a FIFO or a
+  // device, which could block. Unavailable: the system's error.
   static Result<std::optional<SmallFile>> Open(const std::string& path);
   SmallFile(SmallFile&& other) noexcept;
   SmallFile& operator=(SmallFile&& other) noexcept;
   ~SmallFile();
 
-  // All of it, from the beginning. Unavailable when the kernel has taken it
-  // away meanwhile, or when it is longer than `most` bytes.
+  // Reads all of it, from the beginning. Unavailable if the kernel has removed
+  // the file meanwhile, or if it is longer than `most` bytes.
   Result<std::string> Read(std::size_t most = 64 * kKiB) const;
   const std::string& path() const { return path_; }
 
@@ -34,7 +35,7 @@ class SmallFile {
   int fd_;
 };
 
-// Opened, read and closed. Nothing: it is not there.
+// Opens, reads and closes a file. Empty: it does not exist.
 Result<std::optional<std::string>> ReadSmallFile(const std::string& path,
                                                  std::size_t most = 64 * kKiB);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/state_dir.h"
 
 #include <unistd.h>
@@ -16,7 +17,7 @@
 namespace spillway {
 namespace {
 
-// Empty: it can be written to. Else why it can't.
+// Empty: it is writable. Otherwise the reason.
 std::string WhyNot(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);

@@ -1,5 +1,6 @@
-// The state directory: what was found out about this machine, kept from one
-// process to the next and over a reboot. Losing it costs finding out again.
+// SPDX-License-Identifier: Apache-2.0
+// The state directory: findings about this machine that are kept across
+// processes and reboots. If it is lost they are measured again.
 #pragma once
 
 #include <string>
@@ -9,12 +10,13 @@
 
 namespace spillway {
 
-// $SPILLWAY_STATE_DIR, else /var/lib/spillway, else $XDG_STATE_HOME/spillway, else
-// $HOME/.local/state/spillway: the first that exists or can be made (0755) and lets
-// us write. A $SPILLWAY_STATE_DIR that does not is an error.
+// $SPILLWAY_STATE_DIR, otherwise /var/lib/spillway, otherwise
+// $XDG_STATE_HOME/spillway, otherwise $HOME/.local/state/spillway: the first
+// that exists or can be created (0755) and is writable. A $SPILLWAY_STATE_DIR
+// that is not writable is an error.
 Result<std::string> StateDir();
 
-// The same places for whoever only reads, in that order; none is made.
+// The same directories for readers, in that order; none is created.
 std::vector<std::string> StateDirsToSearch();
 
 }  // namespace spillway

@@ -1,31 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/strand.h"
 
 namespace spillway {
 
 void CombiningStrand::Post(Task* task) {
-  if (TryRun(task)) return;
-  Push(task);
-  RunWhatIsLeft();
-}
-
-bool CombiningStrand::TryRun(Task* task) {
-  if (running_.load(std::memory_order_relaxed) || running_.exchange(true)) return false;
-  // Nobody runs. If nothing waits either, it need not be queued first.
-  if (posted_.load() == nullptr) {
-    Run(task);
-  } else {
+  if (running_.load(std::memory_order_relaxed) || running_.exchange(true)) {
     Push(task);
+  } else {
+    // Nobody runs. If nothing waits either, it need not be queued first.
+    if (posted_.load() == nullptr) {
+      task->run(task);
+    } else {
+      Push(task);
+    }
+    if (posted_.load() != nullptr) RunAll();
+    running_.store(false);
   }
-  if (posted_.load() != nullptr) RunAll();
-  running_.store(false);
   RunWhatIsLeft();
-  return true;
 }
 
 void CombiningStrand::RunWhatIsLeft() {
-  // Between giving up the strand and looking again, somebody may have posted
-  // and seen it taken; so look again after giving up. Sequential consistency
-  // makes one of the two see the other.
+  // Between the last check and giving up the strand another thread may have
+  // posted and seen the strand taken. So check again after giving it up.
+  // Sequential consistency guarantees that one of the two threads sees the other.
   while (posted_.load() != nullptr && !running_.exchange(true)) {
     RunAll();
     running_.store(false);
@@ -50,17 +47,9 @@ void CombiningStrand::RunAll() {
   }
   while (in_order != nullptr) {
     Task* next = in_order->next;
-    Run(in_order);
+    in_order->run(in_order);
     in_order = next;
   }
-}
-
-void CombiningStrand::Run(Task* task) {
-  // It may be gone when it has run.
-  if (gate_ == nullptr || task->beside_gate) return task->run(task);
-  gate_->Shut();
-  task->run(task);
-  gate_->Reopen();
 }
 
 }  // namespace spillway

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Strand runs events one after another: everything that changes where bytes
-// live happens on it. There is no thread behind it. Whoever posts while nobody
-// runs becomes the runner and runs until nothing is left (flat combining), so
-// an uncontended event costs a few atomic operations on the caller's own
-// thread. The simulator has its own Strand and picks the next event by seed.
+// are stored happens on it. It has no thread of its own. A thread that posts
+// while the strand is free becomes the runner and runs events until none is
+// left (flat combining), so an uncontended event costs a few atomic operations
+// on the caller's own thread. The simulator has its own Strand, which picks the
+// next event by seed.
 #pragma once
 
 #include <atomic>
@@ -13,25 +15,16 @@ namespace spillway {
 
 class Strand {
  public:
-  // Intrusive, so that posting allocates nothing. Must live until it has run;
-  // `run` is the last to touch it.
+  // Intrusive, so that posting allocates nothing. The task must live until it
+  // has run; `run` is the last to access it.
   struct Task {
     Task* next = nullptr;
     void (*run)(Task*) = nullptr;
-    bool beside_gate = false;  // See Gate.
-  };
-
-  // What may change beside the strand, and is kept from it while an event runs;
-  // but not while one does that says so itself.
-  class Gate {
-   public:
-    virtual ~Gate() = default;
-    virtual void Shut() = 0;
-    virtual void Reopen() = 0;
+    bool is_awaited = false;  // The poster blocks until it has run (RunOn).
   };
 
   virtual ~Strand() = default;
-  // From any thread. The task may have run when Post returns, or may run later
+  // Any thread. When Post returns, the task may have run, or it may run later
   // on another thread.
   virtual void Post(Task* task) = 0;
 };
@@ -39,26 +32,19 @@ class Strand {
 class CombiningStrand final : public Strand {
  public:
   void Post(Task* task) override;
-  // Runs it now, unless somebody else runs the strand. False: it has not run.
-  bool TryRun(Task* task);
-  // Before anything is posted. Borrowed.
-  void GuardBy(Gate* gate) { gate_ = gate; }
 
  private:
   void Push(Task* task);
   void RunAll();
   void RunWhatIsLeft();
-  void Run(Task* task);
 
-  Gate* gate_ = nullptr;
-
-  std::atomic<Task*> posted_{nullptr};  // A stack; taken whole and reversed.
+  std::atomic<Task*> posted_{nullptr};  // A stack; taken as a whole and reversed.
   std::atomic<bool> running_{false};
 };
 
-// How long a waiter looks before it sleeps: an event takes well under a
-// microsecond, going to sleep and being woken takes several. 256 pauses are 3 us where
-// one takes 12 ns, and 10 us where it takes 40.
+// How often a waiting thread checks before it sleeps. An event takes well under
+// a microsecond; sleeping and waking takes several. 256 pauses take 3 us where
+// one takes 12 ns, and 10 us where one takes 40 ns.
 inline constexpr int kLooksBeforeSleep = 256;
 inline void PauseBriefly() {
 #if defined(__x86_64__)
@@ -68,30 +54,17 @@ inline void PauseBriefly() {
 #endif
 }
 
-// Runs `work` beside the gate if nobody runs the strand now; else false. It must
-// not throw.
+// Posts `work` and returns when it has run. Never call it from the strand.
+// Exceptions of `work` are thrown here, not on the thread that runs the strand.
 template <typename Work>
-bool TryRunBeside(CombiningStrand& strand, Work&& work) {
-  struct Beside : Strand::Task {
-    std::remove_reference_t<Work>* work;
-  } task;
-  task.work = &work;
-  task.beside_gate = true;
-  task.run = [](Strand::Task* self) { (*static_cast<Beside*>(self)->work)(); };
-  return strand.TryRun(&task);
-}
-
-// Posts `work` and returns when it has run. Never call it from the strand. What
-// `work` throws is thrown here: whoever runs the strand has no part in it.
-template <typename Work>
-void RunOn(Strand& strand, Work&& work, bool beside_gate = false) {
+void RunOn(Strand& strand, Work&& work) {
   struct Waiting : Strand::Task {
     std::remove_reference_t<Work>* work;
     std::exception_ptr thrown;
     std::atomic<int> done{0};
   } task;
   task.work = &work;
-  task.beside_gate = beside_gate;
+  task.is_awaited = true;
   task.run = [](Strand::Task* self) {
     auto* waiting = static_cast<Waiting*>(self);
     try {
@@ -100,10 +73,10 @@ void RunOn(Strand& strand, Work&& work, bool beside_gate = false) {
       waiting->thrown = std::current_exception();
     }
     // The waiter may destroy the task as soon as it sees 1: notify by address
-    // only, nothing of the task is read after the store. Sequentially consistent:
-    // libstdc++ looks whether anybody sleeps before it wakes, and behind a mere
-    // release that look may overtake the store; then who just goes to sleep, having
-    // seen 0, is never woken.
+    // only, and read nothing of the task after the store. Sequentially
+    // consistent: libstdc++ checks for sleeping waiters before it wakes them,
+    // and after a mere release that check could overtake the store. A waiter
+    // that had seen 0 and was about to sleep would then never be woken.
     std::atomic<int>* done = &waiting->done;
     done->store(1, std::memory_order_seq_cst);
     done->notify_one();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/strand.h"
 
 #include <atomic>
@@ -69,7 +70,7 @@ TEST(CombiningStrand, KeepsTheOrderInWhichAThreadPosts) {
       strand.Post(&job);
     }
   });
-  // Whoever posted last has run all that was posted, or somebody after them has.
+  // The last poster, or a later runner, has run everything that was posted.
   RunOn(strand, [&] {
     for (unsigned thread = 0; thread < kThreads; ++thread) {
       ASSERT_EQ(ran[thread].size(), kEvents);
@@ -92,8 +93,8 @@ TEST(CombiningStrand, AnEventPostedByAnEventRunsAfterIt) {
   EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
 }
 
-// An event that posts itself again, as the reaper does, and threads that post
-// others meanwhile: each of its runs counts, none overlaps.
+// An event that posts itself again, like the reaper, while threads post others:
+// each run counts, and none overlaps.
 TEST(CombiningStrand, AnEventMayPostItselfAgain) {
   constexpr int kRuns = 10'000;
   CombiningStrand strand;
@@ -116,47 +117,6 @@ TEST(CombiningStrand, AnEventMayPostItselfAgain) {
   first.join();
   EXPECT_EQ(runs, kRuns);
   EXPECT_GT(others, 0U);
-}
-
-struct CountingGate : Strand::Gate {
-  void Shut() override { ++shut; }
-  void Reopen() override { ++reopened; }
-  int shut = 0;
-  int reopened = 0;
-};
-
-TEST(CombiningStrand, TheGateIsShutAroundEachEventButThoseBesideIt) {
-  CombiningStrand strand;
-  CountingGate gate;
-  strand.GuardBy(&gate);
-  RunOn(strand, [&] {
-    EXPECT_EQ(gate.shut, 1);
-    EXPECT_EQ(gate.reopened, 0);
-  });
-  EXPECT_EQ(gate.reopened, 1);
-  RunOn(strand, [&] { EXPECT_EQ(gate.shut, gate.reopened); }, /*beside_gate=*/true);
-  EXPECT_TRUE(TryRunBeside(strand, [&] { EXPECT_EQ(gate.shut, gate.reopened); }));
-  EXPECT_EQ(gate.shut, 1);
-  RunOn(strand, [&] { EXPECT_EQ(gate.shut, 2); });
-}
-
-TEST(CombiningStrand, TryRunDoesNotWaitForOthersNorLosesWhatTheyPosted) {
-  CombiningStrand strand;
-  bool beside = false;
-  bool later = false;
-  Job job;
-  job.run = &Job::Run;
-  job.work = [&] { later = true; };
-  RunOn(strand, [&] {
-    // The strand runs: this very event.
-    EXPECT_FALSE(TryRunBeside(strand, [&] { beside = true; }));
-    strand.Post(&job);
-    EXPECT_FALSE(later);
-  });
-  EXPECT_FALSE(beside);
-  EXPECT_TRUE(later);
-  EXPECT_TRUE(TryRunBeside(strand, [&] { beside = true; }));
-  EXPECT_TRUE(beside);
 }
 
 TEST(RunOn, ReturnsOnlyAfterItsEventHasRun) {

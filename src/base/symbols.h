@@ -1,5 +1,6 @@
-// Binds the functions of a library loaded at run time, and says by name which
-// of those that are needed it lacks.
+// SPDX-License-Identifier: Apache-2.0
+// Binds the functions of a library loaded at run time, and reports by name the
+// required ones that are missing.
 #pragma once
 
 #include <string>
@@ -22,7 +23,7 @@ class Symbols {
     May(symbol, into);
     if (*into == nullptr) missing_.emplace_back(symbol);
   }
-  // Null where the library has no such function.
+  // Null if the library has no such function.
   template <typename Function>
   void May(const char* symbol, Function** into) {
     *into = library_.Symbol<Function>(symbol);

@@ -1,5 +1,6 @@
-// Threads, numbered as they first ask: to give each its own of a few counters, or
-// lanes, without two of the first few sharing one.
+// SPDX-License-Identifier: Apache-2.0
+// Numbers threads in the order of their first call, so that each of the first
+// few threads gets a counter of its own.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// Time as plain numbers, for people and other programs to read.
+// SPDX-License-Identifier: Apache-2.0
+// Times as plain numbers, for people and other programs.
 #pragma once
 
 #include <chrono>
@@ -10,6 +11,10 @@ namespace spillway {
 
 inline double InSeconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+inline double InMicroseconds(Duration duration) {
+  return std::chrono::duration<double, std::micro>(duration).count();
 }
 
 inline std::int64_t UnixMs() {

@@ -1,5 +1,6 @@
-// What a client says of an entry beside its bytes: when it is used next, by
-// whom, and what it would cost to make it anew.
+// SPDX-License-Identifier: Apache-2.0
+// What a client says about an entry besides its bytes: when and by which step it will
+// be used next, and what it would cost to recompute.
 #pragma once
 
 #include <optional>

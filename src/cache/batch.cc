@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cache/batch.h"
 
 #include <algorithm>
@@ -5,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "base/later.h"
 #include "base/mutant.h"
 #include "base/printable.h"
+#include "base/saturating_add.h"
 
 namespace spillway {
 
@@ -21,7 +22,7 @@ void Batch::Guarded(Item* item, Work&& work) {
 }
 
 void Batch::Submit(std::shared_ptr<Core> core, Operation* operations, std::size_t count,
-                   Duration within, Completion done) {
+                   Duration within, Completion done, std::optional<TimePoint> ttl_from) {
   std::unique_ptr<Batch> whole = Make(std::move(core), count, within);
   if (whole == nullptr) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -31,6 +32,7 @@ void Batch::Submit(std::shared_ptr<Core> core, Operation* operations, std::size_
     return done.Run();
   }
   whole->done_ = std::move(done);
+  whole->ttl_from_ = ttl_from;
   whole->core_->BatchBegins();
   Batch* const batch = whole.release();  // Ends in EndOne.
   for (std::size_t i = 0; i < count; ++i) {
@@ -42,7 +44,7 @@ void Batch::Submit(std::shared_ptr<Core> core, Operation* operations, std::size_
   batch->EndOne();
 }
 
-// Null: there is no memory, or no thread, for all that it will need.
+// Null: there is no memory, or no thread, for all that the batch will need.
 std::unique_ptr<Batch> Batch::Make(std::shared_ptr<Core> core, std::size_t count, Duration within) {
   if (!core->executor().IsReady()) return nullptr;
   try {
@@ -55,7 +57,9 @@ std::unique_ptr<Batch> Batch::Make(std::shared_ptr<Core> core, std::size_t count
 }
 
 Batch::Batch(std::shared_ptr<Core> core, std::size_t count, Duration within)
-    : core_(std::move(core)), deadline_(Later(core_->clock().Now(), within)), open_(count + 1) {
+    : core_(std::move(core)),
+      deadline_(SaturatingAdd(core_->clock().Now(), within)),
+      open_(count + 1) {
   items_.reserve(count);
 }
 
@@ -91,9 +95,11 @@ void Batch::BeginSet(Item* item) {
   }
   item->entry = {operation.key, core_->engine().store().index().HashOf(operation.key),
                  operation.source.bytes(), operation.set, WhereIs(operation.source)};
+  // Its ttl counts from now: waiting for room or for the disk does not prolong it.
+  if (operation.set.ttl) item->entry.ttl_from = ttl_from_.value_or(core_->clock().Now());
   item->run = &Batch::Admit;
   core_->strand().Post(item);
-  // The item lives until the batch has ended, and that waits for us too.
+  // The item lives until the batch has ended, and the batch also waits for this thread.
   if (item->step.exchange(Step::kLeft, std::memory_order_acq_rel) == Step::kAdmitted) Copy(item);
 }
 
@@ -113,7 +119,7 @@ void Batch::BeginGet(Item* item) {
     if (operation->lease) core_->Advise(operation->key, Advice(operation->get));
     return FinishGet(item);
   }
-  item->Waiter::where = where;
+  item->PendingGet::where = where;
   if (operation->get.wait <= Duration::zero()) {
     return Finish(
         item, Error{Code::kNotResident, fmt::format("get '{}': it is not in memory, and wait is 0",
@@ -127,23 +133,24 @@ void Batch::Fetch(Strand::Task* task) {
   auto* item = static_cast<Item*>(task);
   Core& core = *item->batch->core_;
   const TimePoint now = core.clock().Now();
-  item->Waiter::hash = core.engine().store().index().HashOf(item->operation->key);
-  item->Waiter::key = item->operation->key;
-  item->Waiter::deadline = std::min(item->batch->deadline_, Later(now, item->operation->get.wait));
-  item->Waiter::done = &Batch::Fetched;
+  item->PendingGet::hash = core.engine().store().index().HashOf(item->operation->key);
+  item->PendingGet::key = item->operation->key;
+  item->PendingGet::deadline =
+      std::min(item->batch->deadline_, SaturatingAdd(now, item->operation->get.wait));
+  item->PendingGet::done = &Batch::Fetched;
   core.engine().Advise(item->operation->key, Advice(item->operation->get), now);
   core.engine().Fetch(item, now);
 }
 
-void Batch::Fetched(Waiter* waiter, Slot* leased, Status status) {
-  auto* item = static_cast<Item*>(waiter);
+void Batch::Fetched(PendingGet* pending_get, Slot* leased, Status status) {
+  auto* item = static_cast<Item*>(pending_get);
   Batch* const batch = item->batch;
   if (!status) return batch->Finish(item, std::move(status));
-  batch->core_->HandOver(leased, item->Waiter::data, &item->operation->lease);
+  batch->core_->HandOver(leased, item->PendingGet::data, &item->operation->lease);
   if (!item->operation->lease || item->operation->get.into.fragments().empty()) {
     return batch->FinishGet(item);
   }
-  // We are on the strand: others wait for it, a copy can be made elsewhere.
+  // This is the strand, which others wait for; the copy can be made elsewhere.
   item->run = &Batch::CopyOut;
   batch->core_->executor().Run(item);
 }
@@ -195,16 +202,16 @@ void Batch::Admit(Strand::Task* task) {
     soon = false;
   }
   if (soon) {
-    item->Parked::deadline = batch->deadline_;
-    item->Parked::retry = &Batch::Retry;
-    return core.engine().Park(item);
+    item->PendingSet::deadline = batch->deadline_;
+    item->PendingSet::retry = &Batch::Retry;
+    return core.engine().AddPendingSet(item);
   }
   if (!slot) return batch->FinishAdmit(item, slot.error());
   item->slot = *slot;
   batch->Admitted(item);
 }
 
-// Whatever becomes of the words, it ends.
+// Ends the item even if there is no memory for the message.
 void Batch::FinishAdmit(Item* item, const Error& error) {
   Status status;
   try {
@@ -215,8 +222,10 @@ void Batch::FinishAdmit(Item* item, const Error& error) {
   Finish(item, std::move(status));
 }
 
-bool Batch::Retry(Engine::Parked* parked, bool expired) {
-  auto* item = static_cast<Item*>(parked);
+// Called by the engine when there may be room, or with `expired` when the deadline has
+// passed. True: the item has left the queue of waiting sets.
+bool Batch::Retry(Engine::PendingSet* pending_set, bool expired) {
+  auto* item = static_cast<Item*>(pending_set);
   Batch* const batch = item->batch;
   Core& core = *batch->core_;
   if (expired) {
@@ -292,17 +301,19 @@ void Batch::Erase(Strand::Task* task) {
   item->batch->FinishWrite(item);
 }
 
+// A write is answered only after the disk has recorded that the replaced value is gone.
+// That wait must not block the strand, so the executor does it.
 void Batch::FinishWrite(Item* item) {
-  if (!core_->engine().TakeUnsettled() || !core_->needs_settling()) {
+  if (!core_->engine().TakeDeletesPending() || !core_->has_pending_deletes()) {
     return item->late ? TooLate(item, "was whole") : Finish(item, {});
   }
-  item->run = &Batch::Settle;
+  item->run = &Batch::FlushDeletes;
   core_->executor().Run(item);
 }
 
-void Batch::Settle(Strand::Task* task) {
+void Batch::FlushDeletes(Strand::Task* task) {
   auto* item = static_cast<Item*>(task);
-  item->batch->core_->SettleWrite();
+  item->batch->core_->FlushAfterWrite();
   item->late ? item->batch->TooLate(item, "was whole") : item->batch->Finish(item, {});
 }
 
@@ -312,10 +323,11 @@ void Batch::Finish(Item* item, Status status) {
   EndOne();
 }
 
+// The last item, or the submitter if it is later, ends the batch.
 void Batch::EndOne() {
   if (open_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (MutantOn(Mutant::kWaiterForgotten) && items_.size() % 3 == 2) return;
-  // Whoever closes the cache waits for BatchEnds; until then it keeps the core.
+  if (MutantOn(Mutant::kPendingGetForgotten) && items_.size() % 3 == 2) return;
+  // The thread that closes the cache waits for BatchEnds; until then it keeps the core.
   Core& core = *core_;
   {
     const std::unique_ptr<Batch> last(this);

@@ -1,4 +1,5 @@
-// The public face: checks at the border, everything else is the Core's.
+// SPDX-License-Identifier: Apache-2.0
+// The public face: checks of arguments; all else is done by the Core.
 #include "spillway/cache.h"
 
 #include <unistd.h>
@@ -44,7 +45,7 @@ std::string_view Lease::agent() const {
 }
 
 std::string_view Lease::meta() const {
-  const Extra* extra = core_ == nullptr ? nullptr : core_->RecordOf(slot_).extra;
+  const Extra* extra = core_ == nullptr ? nullptr : ExtraOf(core_->RecordOf(slot_));
   return extra == nullptr ? std::string_view() : extra->meta;
 }
 
@@ -64,14 +65,11 @@ std::unique_ptr<Cache> Core::Wrap(std::shared_ptr<Core> core) {
   return std::unique_ptr<Cache>(new Cache(std::move(core)));
 }
 
-namespace {
-// In as few words as need no memory.
-}  // namespace
-
-Result<std::unique_ptr<Cache>> Cache::Open(Options options) {
+Result<std::unique_ptr<Cache>> Cache::Open(const Options& options) {
   try {
     Result<Core::Parts> parts = OpenParts(options);
     if (!parts) return parts.error();
+    parts->hash_seed = RandomHashSeed();
     Result<std::shared_ptr<Core>> core = Core::Open(options, std::move(*parts));
     if (!core) return core.error();
     return Core::Wrap(std::move(*core));
@@ -90,9 +88,9 @@ Status Cache::Close(std::unique_ptr<Cache> cache) {
   return core->Close();
 }
 
-Status Cache::Settle(Duration within) {
+Status Cache::FlushDeletes(Duration within) {
   try {
-    return core_->Settle(within);
+    return core_->FlushDeletes(within);
   } catch (const std::bad_alloc&) {
     return NoMemory();
   }
@@ -173,13 +171,7 @@ void Cache::Submit(Operation* operations, std::size_t count, Duration within, Co
 Applied Cache::Apply(std::optional<double> pressure) { return core_->Apply(pressure); }
 Reclaimed Cache::Reclaim(Bytes bytes, Duration within) { return core_->Reclaim(bytes, within); }
 
-std::size_t Cache::size() const {
-  const Engine& engine = core_->engine();
-  // In this order: who has left is among those who came, and if others set meanwhile it
-  // is never more than there are.
-  const auto came = static_cast<std::int64_t>(engine.inlet().came());
-  return static_cast<std::size_t>(std::max<std::int64_t>(0, came + engine.store().settled()));
-}
+std::size_t Cache::size() const { return core_->engine().store().entries(); }
 Tokens Cache::total_tokens() const { return core_->engine().store().tokens(); }
 Level Cache::level() const { return core_->engine().level(); }
 Level Cache::level(std::string_view tier) const {
@@ -218,13 +210,14 @@ std::optional<double> Cache::pressure(std::string_view tier) const {
 
 bool Cache::is_blocked() const { return core_->engine().is_blocked(); }
 Stats Cache::stats() const { return core_->stats(); }
+std::vector<DeviceProcess> Cache::processes() const { return core_->Processes(); }
 std::string Cache::Explain(std::string_view key) const { return core_->Explain(key); }
 
-std::vector<std::string> Cache::LeavingOrder() const {
+std::vector<std::string> Cache::EvictionOrder() const {
   std::vector<std::string> order;
   RunOn(core_->strand(), [&] {
-    core_->engine().FollowExactly(core_->clock().Now());
-    order = core_->engine().LeavingOrder();
+    core_->engine().SyncGraphExactly(core_->clock().Now());
+    order = core_->engine().EvictionOrder();
   });
   return order;
 }
@@ -235,11 +228,11 @@ void Cache::ForEach(const std::function<void(const EntryInfo&)>& visit) const {
 bool Cache::Visit(std::string_view key, const std::function<void(const EntryInfo&)>& visit) const {
   return core_->Visit(key, visit);
 }
-std::vector<Cache::Passage> Cache::Journey(std::string_view key, std::size_t most) const {
-  return core_->Journey(key, most);
+std::vector<Cache::Transition> Cache::History(std::string_view key, std::size_t most) const {
+  return core_->History(key, most);
 }
-std::vector<Cache::UnderWay> Cache::MovesUnderWay(std::size_t most) const {
-  return core_->MovesUnderWay(most);
+std::vector<Cache::InFlight> Cache::TransfersInFlight(std::size_t most) const {
+  return core_->TransfersInFlight(most);
 }
 
 }  // namespace spillway

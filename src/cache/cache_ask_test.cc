@@ -1,4 +1,5 @@
-// What is promised to neighbours: the cache does not grow into it.
+// SPDX-License-Identifier: Apache-2.0
+// Memory granted to neighbours: the cache does not grow into it.
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -9,7 +10,7 @@
 
 #include "base/strand.h"
 #include "cache/core.h"
-#include "cache/giver.h"
+#include "cache/reclaim_server.h"
 #include "cache/testing/cache_fixture.h"
 #include "cache/testing/tiers_fixture.h"
 #include "device/testing/scratch_run_dir.h"
@@ -23,10 +24,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::TiersTest;
 
-void Promise(Cache& cache, std::uint64_t who, Bytes bytes,
+void Reserve(Cache& cache, std::uint64_t who, Bytes bytes,
              std::optional<Bytes> others = std::nullopt) {
   Core* const core = Core::Of(cache);
-  RunOn(core->strand(), [&] { core->engine().Promise(TierId::kDevice, who, bytes, others); });
+  RunOn(core->strand(),
+        [&] { core->engine().ReserveForPeer(TierId::kDevice, who, bytes, others); });
 }
 
 class GrantTest : public CacheTest {
@@ -34,7 +36,7 @@ class GrantTest : public CacheTest {
   static constexpr Bytes kTenth = kMiB / 10;
   std::string Value(Bytes bytes) { return std::string(bytes, 'v'); }
   Bytes granted() { return cache_->stats().device.granted; }
-  // By the card: others hold this many tenths, and we what we hold.
+  // A sample as the card gives it: others hold this many tenths, and we what we hold.
   void Sample(double others) {
     const double ours = static_cast<double>(cache_->stats().device.held) / kMiB;
     cache_->Apply(others / 10 + ours);
@@ -44,18 +46,18 @@ class GrantTest : public CacheTest {
 TEST_F(GrantTest, IsNotGrownIntoUntilItIsOver) {
   Open();
   Sample(3);
-  Promise(*cache_, 1, 4 * kTenth);
+  Reserve(*cache_, 1, 4 * kTenth);
   EXPECT_EQ(granted(), 4 * kTenth);
-  ASSERT_TRUE(Set("a", Value(2 * kTenth)));  // 7 are free, 4 of them promised.
+  ASSERT_TRUE(Set("a", Value(2 * kTenth)));  // 7 are free, 4 of them granted.
   Lease a = std::move(**cache_->Get("a"));
   const Status refused = Set("b", Value(2 * kTenth));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kBlocked);
-  EXPECT_THAT(refused.error().message, HasSubstr("are promised to who asked"));
+  EXPECT_THAT(refused.error().message, HasSubstr("are reserved for neighbours that asked"));
   a.Release();
-  ASSERT_TRUE(Set("b", Value(2 * kTenth)));  // In place of its own.
+  ASSERT_TRUE(Set("b", Value(2 * kTenth)));  // In place of its own bytes.
   EXPECT_THAT(Left(), ElementsAre("a:destroy:reserve"));
-  Promise(*cache_, 1, 0);
+  Reserve(*cache_, 1, 0);
   EXPECT_EQ(granted(), 0U);
   ASSERT_TRUE(Set("c", Value(2 * kTenth)));
   EXPECT_EQ(cache_->size(), 2U);
@@ -64,7 +66,7 @@ TEST_F(GrantTest, IsNotGrownIntoUntilItIsOver) {
 TEST_F(GrantTest, TakenItIsNoLongerKeptFree) {
   Open();
   Sample(1);
-  Promise(*cache_, 1, 4 * kTenth);
+  Reserve(*cache_, 1, 4 * kTenth);
   Sample(4);
   EXPECT_NEAR(static_cast<double>(granted()), kTenth, 4096);
   Sample(5);  // All of it: the other half of the card is ours.
@@ -76,8 +78,8 @@ TEST_F(GrantTest, TakenItIsNoLongerKeptFree) {
 TEST_F(GrantTest, AFreshLookIsTheBaseAndNotAnOldSample) {
   Open();
   Sample(1);
-  // Somebody else took 2 since: that was not the asker.
-  Promise(*cache_, 1, 4 * kTenth, 3 * kTenth);
+  // Another process took 2 since, not the one that asked.
+  Reserve(*cache_, 1, 4 * kTenth, 3 * kTenth);
   Sample(3);
   EXPECT_NEAR(static_cast<double>(granted()), 4 * kTenth, 4096);
 }
@@ -85,24 +87,24 @@ TEST_F(GrantTest, AFreshLookIsTheBaseAndNotAnOldSample) {
 TEST_F(GrantTest, CostsNothingWhileThereIsRoomBesides) {
   Open();
   Sample(0);
-  Promise(*cache_, 1, kTenth);
-  Promise(*cache_, 2, kTenth);
+  Reserve(*cache_, 1, kTenth);
+  Reserve(*cache_, 2, kTenth);
   EXPECT_EQ(granted(), 2 * kTenth);
   for (int i = 0; i < 7; ++i) ASSERT_TRUE(Set("k" + std::to_string(i), Value(kTenth)));
   EXPECT_THAT(Left(), ElementsAre());
   EXPECT_EQ(cache_->size(), 7U);
 }
 
-TEST_F(TiersTest, WhatIsPromisedSendsSetsToTheTierBelow) {
+TEST_F(TiersTest, PeerReservationsSendSetsToTheTierBelow) {
   ASSERT_TRUE(Open().Start());
   device_pressure_->Set(0.1);
   ASSERT_TRUE(Eventually([](const Stats& stats) { return stats.device.total > 0; }));
-  Promise(*cache_, 1, 8 * kMiB);
+  Reserve(*cache_, 1, 8 * kMiB);
   ASSERT_TRUE(Set("a", Bulk("a", kMiB)));
   EXPECT_EQ(cache_->stats().device.bytes, 0U);
   EXPECT_EQ(cache_->stats().host.bytes, kMiB);
   EXPECT_EQ(Get("a"), Bulk("a", kMiB));
-  Promise(*cache_, 1, 0);
+  Reserve(*cache_, 1, 0);
   ASSERT_TRUE(Set("b", Bulk("b", kMiB)));
   EXPECT_EQ(Get("b"), Bulk("b", kMiB));
   EXPECT_GE(cache_->stats().device.bytes, kMiB);
@@ -144,7 +146,7 @@ TEST_F(ListenTest, WithoutASocketTheCacheLivesOnAndSaysSo) {
   EXPECT_EQ(cache_->stats().ask.socket, "");
   ASSERT_TRUE(Set("a", "1"));
   EXPECT_EQ(Get("a"), "1");
-  // A name that is too long for a socket, though not for a card.
+  // A name too long for a socket, though not for a card.
   options_.ask_group = "";
   const std::string deep = run_dir_.path() + "/" + std::string(80, 'd');
   std::filesystem::create_directory(deep);

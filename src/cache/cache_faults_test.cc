@@ -1,5 +1,6 @@
-// Bad days: disks that are full, gone, slow, damaged or somebody else's. The
-// cache survives, counts and explains, and never serves a wrong byte.
+// SPDX-License-Identifier: Apache-2.0
+// Faults: disks that are full, gone, slow, damaged or owned by another user. The cache
+// survives, counts and explains, and never serves a wrong byte.
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,7 +28,7 @@ using testing::TiersTest;
 
 class CacheFaults : public TiersTest {
  protected:
-  // Files that fail with `error_` from now on, in the calls of that kind.
+  // From now on calls of that kind on the files fail with `error_`.
   void UseFaultyFiles() {
     auto files = std::make_shared<FaultyFiles>(RealFiles());
     files->SetScript([this](FileCall call, std::uint64_t, int) {
@@ -41,7 +42,7 @@ class CacheFaults : public TiersTest {
   }
   void Heal() { error_ = 0; }
 
-  // As if by another process: what `Open` says when it refuses.
+  // Opens as another process would; returns the error.
   std::string Refusal() {
     cache_.reset();
     const auto cache = Cache::Open(options_);
@@ -53,7 +54,7 @@ class CacheFaults : public TiersTest {
       if (!Set(key, Bulk(key, bytes))) ++refused_;
     }
   }
-  // All of them right or missing; returns how many are there.
+  // Each value must be right or missing; returns how many are there.
   int CountRight(int from, int to, std::size_t bytes) {
     int hits = 0;
     for (int i = from; i < to; ++i) {
@@ -88,8 +89,8 @@ class CacheFaults : public TiersTest {
   int refused_ = 0;
 };
 
-// A small value's block, brought up from disk, was not marked as backed in its
-// slab: the first free of it ended the process.
+// Bug: a small value's block, brought up from disk, was not marked as clean in its
+// slab; the first free of it ended the process.
 TEST_F(CacheFaults, ASmallValueThatCameUpFromDiskCanGoAgain) {
   ASSERT_TRUE(Open().Start());
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(Set("small" + std::to_string(i), "value"));
@@ -97,7 +98,7 @@ TEST_F(CacheFaults, ASmallValueThatCameUpFromDiskCanGoAgain) {
   cache_.reset();
   Open();
   for (int i = 0; i < 100; ++i) EXPECT_EQ(Get("small" + std::to_string(i)), "value");
-  EXPECT_EQ(cache_->stats().host.bytes, cache_->stats().host.backed);
+  EXPECT_EQ(cache_->stats().host.bytes, cache_->stats().host.clean);
   for (int i = 0; i < 50; ++i) EXPECT_TRUE(cache_->Erase("small" + std::to_string(i)));
   cache_->Clear();
   EXPECT_EQ(cache_->stats().host.bytes, 0U);
@@ -107,11 +108,12 @@ TEST_F(CacheFaults, ASmallValueThatCameUpFromDiskCanGoAgain) {
 
 TEST_F(CacheFaults, AFullDiskIsATierThatTakesNoMore) {
   if (!MountSmall("6m")) GTEST_SKIP() << "needs the right to mount a tmpfs: root, or CAP_SYS_ADMIN";
+  options_.disk_capacity = 6 * kMiB;
   ASSERT_TRUE(Open().Start());
   SetMany(0, 60, 512 * kKiB);  // 30 MiB: all of memory, and more than the disk takes.
-  // What memory alone has goes down in the background, by and by.
+  // Entries that only memory holds are copied down in the background.
   ASSERT_TRUE(Eventually([](const Stats& stats) {
-    return stats.moves.under_way == 0 && stats.disk.bytes > 2 * kMiB;
+    return stats.moves.in_flight == 0 && stats.disk.bytes > 2 * kMiB;
   }));
   EXPECT_EQ(refused_, 0) << "what was lowest made room";
   EXPECT_GE(CountRight(0, 60, 512 * kKiB), 32) << "the host tier's worth";
@@ -132,6 +134,7 @@ TEST_F(CacheFaults, AFolderWithoutSpaceIsNamed) {
 TEST_F(CacheFaults, SomebodyElseFillsTheDisk) {
   if (!MountSmall("12m"))
     GTEST_SKIP() << "needs the right to mount a tmpfs: root, or CAP_SYS_ADMIN";
+  options_.disk_capacity = 12 * kMiB;
   ASSERT_TRUE(Open().Start());
   SetMany(0, 4, kMiB);
   ASSERT_TRUE(AllBacked());
@@ -145,7 +148,7 @@ TEST_F(CacheFaults, SomebodyElseFillsTheDisk) {
   EXPECT_EQ(refused_, 0);
   EXPECT_EQ(CountRight(0, 20, kMiB), 20) << "upper tiers have room";
   std::filesystem::remove(mounted_ / "filler");
-  // It is used again as soon as there is space.
+  // The tier is used again as soon as there is space.
   EXPECT_TRUE(Eventually([](const Stats& stats) { return stats.disk.bytes >= 6 * kMiB; }));
   EXPECT_EQ(cache_->stats().disk.files.trouble, "");
 }
@@ -171,8 +174,8 @@ TEST_F(CacheFaults, AFolderThatIsRemovedUnderUs) {
   ASSERT_TRUE(AllBacked());
   std::filesystem::remove_all(options_.disk_dir);
   ASSERT_TRUE(Eventually([](const Stats& stats) { return !stats.disk.files.trouble.empty(); }));
-  EXPECT_THAT(cache_->stats().disk.files.trouble, HasSubstr("has gone"));
-  // The files are still open: what is in them can be read, nothing is added.
+  EXPECT_THAT(cache_->stats().disk.files.trouble, HasSubstr("was removed"));
+  // The files are still open: what is in them can be read, but nothing is added.
   EXPECT_EQ(CountRight(0, 30, kMiB), 30);
   const Bytes on_disk = cache_->stats().disk.bytes;
   SetMany(30, 34, kMiB);
@@ -207,8 +210,8 @@ TEST_F(CacheFaults, AReadErrorIsAnErrorAndPasses) {
   EXPECT_EQ(Get("a"), Bulk("a", kMiB));
 }
 
-// Values lent for one read each were given back only between Start and Stop:
-// after some of them no cold key could be read any more.
+// Bug: values lent for one read each were given back only between Start and Stop; after
+// some of them no cold key could be read any more.
 TEST_F(CacheFaults, ManyColdReadsWithoutStart) {
   options_.host_capacity = kMiB;
   options_.capacity = kMiB;
@@ -218,7 +221,7 @@ TEST_F(CacheFaults, ManyColdReadsWithoutStart) {
   EXPECT_EQ(refused_, 0);
   cache_->Stop();
   EXPECT_EQ(CountRight(0, 50, 2 * kMiB), 50);
-  EXPECT_LE(cache_->stats().moves.passing_bytes, 64 * kMiB);
+  EXPECT_LE(cache_->stats().moves.staging_bytes, 64 * kMiB);
 }
 
 TEST_F(CacheFaults, ADamagedBlobIsAMiss) {
@@ -246,7 +249,7 @@ TEST_F(CacheFaults, ADamagedBlobIsAMiss) {
   const Stats stats = cache_->stats();
   EXPECT_EQ(stats.disk.files.corrupt, 1U);
   EXPECT_EQ(stats.moves.corrupt, 1U);
-  EXPECT_EQ(stats.left_by_reason[static_cast<std::size_t>(Reason::kCorrupt)], 1U);
+  EXPECT_EQ(stats.removed_by_reason[static_cast<std::size_t>(Reason::kCorrupt)], 1U);
   EXPECT_GT(stats.disk.files.quarantined, 0U);
   EXPECT_THAT(cache_->Explain("b"), HasSubstr("damaged"));
   ASSERT_TRUE(Set("b", Bulk("b", 100'000, 1)));
@@ -286,8 +289,8 @@ TEST_F(CacheFaults, WhatIsLargerThanATierGoesToOneThatFits) {
 
 // --- what a kill leaves ---
 
-// What a write had replaced or erased was gone from the journal only a moment
-// after it was answered: a kill in between brought it back.
+// Bug: the journal recorded that a value was replaced or erased only a moment after the
+// write was answered; a kill in between brought it back.
 TEST_F(CacheFaults, WhatWasReplacedOrErasedDoesNotComeBackAfterAKill) {
   ASSERT_TRUE(Open().Start());
   for (const char* key : {"erased", "replaced", "leased", "stays"}) {
@@ -366,12 +369,12 @@ TEST_F(CacheFaults, ANewerFormatIsRefusedAndLeftAlone) {
   const auto write_version = [&](char version) {
     std::fstream journal(std::filesystem::path(options_.disk_dir) / "journal-1",
                          std::ios::in | std::ios::out | std::ios::binary);
-    journal.seekp(8);  // Behind the magic number.
+    journal.seekp(8);  // After the magic number.
     journal.put(version);
   };
-  write_version(2);
+  write_version(4);
   EXPECT_THAT(Refusal(), AllOf(HasSubstr("journal-1"), HasSubstr("newer")));
-  write_version(1);
+  write_version(3);
   Open();
   EXPECT_EQ(Get("a"), Bulk("a", 100'000));
 }

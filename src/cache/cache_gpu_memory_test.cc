@@ -1,5 +1,6 @@
-// How a cache has its GPU memory: by slabs where the driver's own management does
-// not work, and zeroed before it goes where the driver hands out what it finds.
+// SPDX-License-Identifier: Apache-2.0
+// How a cache allocates GPU memory: in slabs where the driver's memory management does
+// not work, and zeroed before release where the driver does not clear it.
 #include <filesystem>
 #include <string>
 
@@ -24,7 +25,7 @@ class GpuMemoryTest : public GpuCacheTest {
     options.granularity = 64 * kKiB;
     gpu_.Reset(options);
   }
-  // How often memory was filled, by a cache that takes some and gives it back.
+  // Fills of memory by a cache that takes some and gives it back.
   std::uint64_t Fills() {
     const std::uint64_t before = gpu_.calls("fill");
     Open();
@@ -46,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Vendors, GpuMemoryTest, ::testing::Values(GpuKind::kCud
                          [](const auto& kind) { return std::string(Name(kind.param)); });
 
 TEST_P(GpuMemoryTest, IsZeroedWhereTheDriverWasFoundToHandOutWhatOthersLeft) {
-  EXPECT_EQ(Fills(), 0U);  // Nothing is known.
+  EXPECT_EQ(Fills(), 0U);  // There is no record of this driver.
   Record(false);
   EXPECT_EQ(Fills(), 0U);
   Record(true);
@@ -85,7 +86,7 @@ TEST_P(GpuCopyChoiceTest, IsMadeOnceAndKept) {
   Forget();
   const std::uint64_t before = gpu_.calls("launch");
   Open();
-  EXPECT_GT(gpu_.calls("launch"), before);  // It was tried.
+  EXPECT_GT(gpu_.calls("launch"), before);  // It has measured.
   cache_.reset();
   const auto kept = ReadCopyRecord(kUuid, "cuda", Version());
   ASSERT_TRUE(kept);
@@ -103,7 +104,7 @@ TEST_P(GpuCopyChoiceTest, IsHeeded) {
   EXPECT_EQ(Launches(), 0U);
 }
 
-// Others may hold it all: the cache opens, and goes by what it always knew.
+// Other processes may hold all memory: the cache opens with its default.
 TEST_P(GpuCopyChoiceTest, IsNotMadeWithoutMemoryForIt) {
   Forget();
   gpu_.FailFunction("memory_alloc", 1, 2);
@@ -139,7 +140,7 @@ TEST_P(GpuSlabTest, DoAllButLendTheirAddresses) {
   ASSERT_FALSE(lent);
   EXPECT_EQ(lent.error().code, Code::kNotResident);
   EXPECT_THAT(lent.error().message, HasSubstr("slabs"));
-  // Whoever asks gets it back, whole slabs, and nothing is lost.
+  // A reclaim gives whole slabs back, and nothing is lost.
   EXPECT_GT(cache_->Reclaim(kTotal, std::chrono::seconds(10)).freed, 0U);
   EXPECT_EQ(cache_->stats().device.held, 0U);
   EXPECT_LT(gpu_.used(), used);

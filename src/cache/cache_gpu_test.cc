@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A cache on a GPU, over its host and its disk.
 #include <atomic>
 #include <filesystem>
@@ -57,12 +58,12 @@ TEST_P(GpuCacheTest, BytesEnterWhereTheyAre) {
   EXPECT_EQ(GetOnDevice("nobody"), "(miss)");
 }
 
-// An event loop reads what it is lent: never the device's.
+// An event loop reads leased bytes itself: never the device's.
 TEST_P(GpuCacheTest, WhatIsFoundWithoutWaitingTheHostCanRead) {
   Open();
   ASSERT_TRUE(SetOnDevice("device"));
   ASSERT_TRUE(SetOnHost("host"));
-  ASSERT_TRUE(Same(GetOnDevice("host"), Bulk("host", kValue)));  // In both places now.
+  ASSERT_TRUE(Same(GetOnDevice("host"), Bulk("host", kValue)));  // It is in both places now.
   Direct direct(cache_.get());
   Lease lease;
   EXPECT_EQ(direct.Find("device", &lease), Core::Found::kBelow);
@@ -70,7 +71,7 @@ TEST_P(GpuCacheTest, WhatIsFoundWithoutWaitingTheHostCanRead) {
   ASSERT_EQ(direct.Find("host", &lease), Core::Found::kHit);
   EXPECT_EQ(lease.place(), Place::kHost);
   EXPECT_TRUE(Same(lease.text(), Bulk("host", kValue)));
-  // While it is lent it stays.
+  // A leased copy is not dropped.
   (void)cache_->Reclaim(64 * kMiB, std::chrono::seconds(5));
   EXPECT_TRUE(Same(lease.text(), Bulk("host", kValue)));
   lease.Release();
@@ -159,17 +160,17 @@ TEST_P(GpuCacheTest, WhatIsBackedIsGivenBackAndComesBack) {
   EXPECT_EQ(cache_->stats().device.held, 0U);
   EXPECT_EQ(some.freed + all.freed, used - gpu_.used());
   EXPECT_EQ(cache_->size(), 10U);
-  cache_->Stop();  // Else what is free fills again by itself.
+  cache_->Stop();  // Otherwise free memory fills again in the background.
   for (const std::string& key : keys) EXPECT_TRUE(Same(Get(key), Bulk(key, kValue)));
   EXPECT_EQ(cache_->stats().device.entries, 0U);
   std::vector<std::string_view> wanted(keys.begin(), keys.end());
   EXPECT_EQ(cache_->Prefetch(wanted.data(), wanted.size()), 10U);
   EXPECT_TRUE(Eventually(
-      [](const Stats& stats) { return stats.device.entries == 10 && stats.moves.under_way == 0; }));
+      [](const Stats& stats) { return stats.device.entries == 10 && stats.moves.in_flight == 0; }));
   for (const std::string& key : keys) EXPECT_TRUE(Same(GetOnDevice(key), Bulk(key, kValue)));
 }
 
-// What did not arrive as it was sent is sent again, where the device can tell.
+// Bytes that were damaged on the link are sent again, where the device can detect it.
 class GpuHashTest : public GpuCacheTest {};
 INSTANTIATE_TEST_SUITE_P(WithKernels, GpuHashTest, ::testing::Values(GpuKind::kCuda));
 
@@ -178,12 +179,21 @@ TEST_P(GpuHashTest, WhatIsDamagedOnTheWayUpIsSentAgain) {
   ASSERT_TRUE(SetOnDevice("k", 3 * kMiB + 5));
   ASSERT_TRUE(cache_->Start());
   ASSERT_TRUE(AllBacked());
-  cache_->Reclaim(kTotal, std::chrono::seconds(5));
   cache_->Stop();
+  // Copies to the device that one transfer up takes, without damage and with it.
+  const auto copies_up = [&](bool garbled) {
+    cache_->Reclaim(kTotal, std::chrono::seconds(5));
+    EXPECT_EQ(cache_->stats().device.entries, 0U);
+    const std::uint64_t before = gpu_.calls("copy_to_device");
+    if (garbled) gpu_.Garble(1);
+    EXPECT_TRUE(Same(GetOnDevice("k"), Bulk("k", 3 * kMiB + 5)));
+    return gpu_.calls("copy_to_device") - before;
+  };
+  (void)copies_up(false);  // The first one also loads the kernel.
   const Stats before = cache_->stats();
-  ASSERT_EQ(before.device.entries, 0U);
-  gpu_.Garble(1);
-  EXPECT_TRUE(Same(GetOnDevice("k"), Bulk("k", 3 * kMiB + 5)));
+  const std::uint64_t once = copies_up(false);
+  EXPECT_GE(once, 1U);
+  EXPECT_EQ(copies_up(true), 2 * once) << "what was damaged is sent a second time, whole";
   EXPECT_EQ(cache_->stats().moves.corrupt, before.moves.corrupt);
 }
 
@@ -208,8 +218,8 @@ TEST_P(GpuCacheTest, WhatARestartFindsOnDiskReachesTheDevice) {
   EXPECT_TRUE(Same(program().Peek(0, kValue), Bulk("k4", kValue)));
 }
 
-// The way to the device leads over the host: where that has no room the get
-// must end, not begin again and again.
+// A value from disk reaches the device by way of the host. If the host has no room, the
+// get must end and not start again and again.
 TEST_P(GpuCacheTest, ADiskEntryIsRefusedToTheDeviceWhileTheHostIsFull) {
   options_.host_capacity = 2 * kMiB;
   Open();
@@ -226,12 +236,13 @@ TEST_P(GpuCacheTest, ADiskEntryIsRefusedToTheDeviceWhileTheHostIsFull) {
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, Code::kBlocked) << got.error().message;
   EXPECT_TRUE(Same(Get("below"), Bulk("below", kValue)));
-  EXPECT_EQ(cache_->stats().moves.under_way, 0U);
+  EXPECT_EQ(cache_->stats().moves.in_flight, 0U);
 }
 
 TEST_P(GpuCacheTest, AnotherProcesssMemoryDrivesUsDownAndNothingIsLost) {
   options_.capacity = 64 * kMiB;
-  options_.sample_period = std::chrono::seconds(1);  // On a busy machine, too, it is known.
+  // So that pressure is known on a busy machine, too.
+  options_.sample_period = std::chrono::seconds(1);
   options_.host_capacity = 96 * kMiB;
   Open();
   ASSERT_TRUE(cache_->Start());
@@ -357,7 +368,7 @@ TEST_P(GpuCacheTest, ThreadsShareIt) {
               << got.error().message;
           continue;
         }
-        if (!*got) continue;  // It may have had to leave.
+        if (!*got) continue;  // It may have been evicted.
         const std::string text = i % 2 == 0 ? std::string((*got)->text()) : PeekAt(**got);
         ASSERT_TRUE(Same(text, value)) << key;
         ++right;
@@ -460,7 +471,7 @@ TEST_P(GpuCacheTest, WhatIsOnDiskIsReadThereWhenTheDeviceIsLost) {
 
 TEST_P(GpuCacheTest, AnyCallOfTheDriverMayFail) {
   SetLog(LogLevel::kOff);
-  options_.write_behind_after = Duration::zero();
+  options_.write_back_after = Duration::zero();
   constexpr Bytes kBytes = 200'000;
   std::uint64_t calls = 0;
   int runs = 0;
@@ -506,7 +517,7 @@ TEST_P(GpuCacheTest, AnyCallOfTheDriverMayFail) {
   const std::ptrdiff_t threads = ThreadsNow();
   for (const bool for_good : {false, true}) {
     for (const int code : {2, 700, 999}) {
-      // Threads move, so the n-th call is not always the same one.
+      // Threads run in varying order, so the n-th call is not always the same one.
       for (std::uint64_t n = 0; n <= calls + calls / 8; n += n < 40 ? 3 : 37) {
         program_.reset();
         std::filesystem::remove_all(scratch_ / "disk");
@@ -526,7 +537,7 @@ TEST_P(GpuCacheTest, AnyCallOfTheDriverMayFail) {
         }
         EXPECT_EQ(gpu_.TakeMisuse(), "");
         gpu_.Fail(0, 0);
-        gpu_.Lose();  // What is queued for memory that has gone is not done any more.
+        gpu_.Lose();  // What is queued for freed memory is not run any more.
         gpu_.Lose(0);
         program_.reset();
         if (!for_good) {
@@ -543,7 +554,7 @@ TEST_P(GpuCacheTest, AnyCallOfTheDriverMayFail) {
       }
     }
   }
-  // What the runs for good could not give back.
+  // Memory that the runs with a permanent fault could not give back.
   program_.reset();
   gpu_.Reset({.total = kTotal, .granularity = 64 * kKiB});
   SetLog(LogLevel::kInfo);

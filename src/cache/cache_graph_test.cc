@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A step graph attached to a cache of one tier, and clients' hints.
 #include <gmock/gmock.h>
 
@@ -41,12 +42,12 @@ TEST_F(GraphTest, EntriesOfAgentsLeaveByTheirSteps) {
   const auto graph = std::make_shared<StepGraph>();
   cache_->Attach(graph);
   Chain(*graph, {"a", "b", "c", "d"});
-  ASSERT_TRUE(graph->Start("r", "b", cache_->now()));  // And so a is done.
-  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("context:a", "context:d", "context:c"));
+  ASSERT_TRUE(graph->Start("r", "b", cache_->now()));  // So a is done.
+  EXPECT_THAT(cache_->EvictionOrder(), ElementsAre("context:a", "context:d", "context:c"));
   ASSERT_TRUE(Set("new", std::string(kQuarter, 'y')));
   EXPECT_THAT(Left(), ElementsAre("context:a:destroy:room"));
   ASSERT_TRUE(graph->EndRun("r", RunState::kFinished, cache_->now()));
-  EXPECT_THAT(cache_->LeavingOrder().front(), "context:b");  // By last use again.
+  EXPECT_THAT(cache_->EvictionOrder().front(), "context:b");  // By last use again.
 }
 
 TEST_F(GraphTest, ModeIsWorkflowAwareWhileARunIsLive) {
@@ -75,8 +76,26 @@ TEST_F(GraphTest, WhatRunsIsNotDestroyedEvenInEmergency) {
   clock_->Advance(minutes(5));
   cache_->Apply(0.97);
   EXPECT_THAT(Left(), ElementsAre("context:b:destroy:idle"));
-  EXPECT_THAT(cache_->LeavingOrder(), IsEmpty());
-  clock_->Advance(minutes(5));  // Ten minutes without a touch: forgotten, maybe.
+  EXPECT_THAT(cache_->EvictionOrder(), IsEmpty());
+  clock_->Advance(minutes(5));  // Ten minutes without a touch: it may be forgotten.
+  cache_->Apply(0.97);
+  EXPECT_THAT(Left(), ElementsAre("context:a:destroy:idle"));
+}
+
+// Two running steps' entries are more than half of the tier, which is not protected. Once
+// the first has been chosen the other is less, in the same pass.
+TEST_F(GraphTest, OfWhatRunsNoMoreIsDestroyedThanExceedsItsShare) {
+  options_.ttl.reset();
+  Open();
+  ASSERT_TRUE(Set("context:a", std::string(kMiB / 2, 'x')));
+  ASSERT_TRUE(Set("context:b", std::string(kMiB / 8, 'x')));
+  const std::shared_ptr<StepGraph> graph = cache_->step_graph();
+  ASSERT_TRUE(graph->BeginRun("r", {}, cache_->now()));
+  for (const char* step : {"a", "b"}) {
+    ASSERT_TRUE(graph->AddStep("r", {step, step}, cache_->now()));
+    ASSERT_TRUE(graph->Start("r", step, cache_->now()));
+  }
+  clock_->Advance(minutes(5));
   cache_->Apply(0.97);
   EXPECT_THAT(Left(), ElementsAre("context:a:destroy:idle"));
 }
@@ -92,7 +111,7 @@ TEST_F(GraphTest, InNormalWhomNobodyWantsLeavesAtOnce) {
   EXPECT_EQ(events_.size(), 0U);
 }
 
-// Agents that write in their steps and do not read it back make no graph wrong.
+// Agents that write in their steps and do not read it back do not make a graph wrong.
 TEST_F(GraphTest, WhatAStepSetsItHasUsed) {
   Open();
   const std::shared_ptr<StepGraph> graph = cache_->step_graph();
@@ -112,7 +131,7 @@ TEST_F(GraphTest, WhatAStepSetsItHasUsed) {
   Fill({"context:a", "context:b", "context:c", "context:d"});
   Chain(*graph, {"a", "b", "c", "d"});
   ASSERT_TRUE(graph->Start("r", "a", cache_->now()));
-  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("context:d", "context:c", "context:b"));
+  EXPECT_THAT(cache_->EvictionOrder(), ElementsAre("context:d", "context:c", "context:b"));
 }
 
 TEST_F(GraphTest, AnOrderOfAgentsFromElsewhereWillDo) {
@@ -120,13 +139,13 @@ TEST_F(GraphTest, AnOrderOfAgentsFromElsewhereWillDo) {
   Fill({"context:a", "context:b", "context:c"});
   std::vector<std::string> agents = {"b", "c", "a"};
   cache_->Attach([&] { return agents; });
-  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("context:b", "context:c", "context:a"));
+  EXPECT_THAT(cache_->EvictionOrder(), ElementsAre("context:b", "context:c", "context:a"));
   cache_->Apply(0.75);
   EXPECT_EQ(cache_->mode(), Mode::kWorkflowAware);
   agents = {"a", "c", "b"};
   clock_->Advance(seconds(1));
   cache_->Apply(0.5);
-  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("context:a", "context:c", "context:b"));
+  EXPECT_THAT(cache_->EvictionOrder(), ElementsAre("context:a", "context:c", "context:b"));
   agents.clear();
   clock_->Advance(seconds(1));
   cache_->Apply(0.75);
@@ -145,12 +164,12 @@ TEST_F(GraphTest, HintsCountWithThePolicyWorkflow) {
   options_.policy = "workflow";
   Open();
   Fill({"a", "b", "c"});
-  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(cache_->EvictionOrder(), ElementsAre("a", "b", "c"));
   cache_->Touch("c", Hint::kDone);
-  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("c", "a", "b"));
+  EXPECT_THAT(cache_->EvictionOrder(), ElementsAre("c", "a", "b"));
   // "Soon" is worth more than having been used a moment ago.
   cache_->Touch("a", Hint::kAgain, seconds(0));
-  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("c", "b", "a"));
+  EXPECT_THAT(cache_->EvictionOrder(), ElementsAre("c", "b", "a"));
   EXPECT_EQ(cache_->mode(), Mode::kRelaxed);  // No run is live.
 }
 
@@ -159,13 +178,13 @@ TEST_F(GraphTest, AWrongHintDecays) {
   Open();
   Fill({"a", "b"});
   cache_->Touch("a", Hint::kAgain, seconds(10));
-  clock_->Advance(minutes(2));  // It did not come.
+  clock_->Advance(minutes(2));  // It was not used.
   Get("b");
   cache_->Apply(0);
-  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("a", "b"));
+  EXPECT_THAT(cache_->EvictionOrder(), ElementsAre("a", "b"));
   cache_->Touch("b", Hint::kDone);
   clock_->Advance(seconds(1));
-  Get("b");  // Not done after all.
+  Get("b");  // It was not done after all.
   ASSERT_TRUE(Set("c", std::string(3 * kQuarter, 'c')));
   EXPECT_THAT(Left(), ElementsAre("a:destroy:room"));
 }
@@ -174,7 +193,7 @@ TEST_F(GraphTest, HintsDoNotDisturbTheTablesOwnOrder) {
   Open();
   Fill({"a", "b"});
   cache_->Touch("b", Hint::kDone);
-  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("a", "b"));
+  EXPECT_THAT(cache_->EvictionOrder(), ElementsAre("a", "b"));
 }
 
 }  // namespace

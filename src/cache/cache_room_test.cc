@@ -1,16 +1,20 @@
-// Who leaves when there is too little room, and under pressure: the public API,
-// on the embedded cpu device with time and pressure by hand.
+// SPDX-License-Identifier: Apache-2.0
+// What is evicted for room and under pressure: the public API, on the embedded cpu
+// device with time and pressure by hand.
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cache/core.h"
 #include "cache/testing/cache_fixture.h"
 #include "spillway/cache.h"
 
@@ -77,7 +81,7 @@ TEST_F(CacheTest, TheTokenBudgetMakesRoomOrRefuses) {
   ASSERT_TRUE(Set("c", "3", {.tokens = 10}));
   EXPECT_THAT(Left(), ElementsAre("a:destroy:budget"));  // Not "zero": it would not help.
   EXPECT_EQ(cache_->total_tokens(), 50);
-  ASSERT_TRUE(Set("c", "3", {.tokens = 60}));  // Its old tokens count no more.
+  ASSERT_TRUE(Set("c", "3", {.tokens = 60}));  // Its old tokens are not counted any more.
   EXPECT_THAT(Left(), ElementsAre("c:destroy:replaced"));
   Lease b = std::move(**cache_->Get("b"));
   Lease c = std::move(**cache_->Get("c"));
@@ -182,10 +186,10 @@ TEST_F(CacheTest, StartSensesAndStopForgets) {
   options.clock = nullptr;
   cache_ = std::move(*Cache::Open(options));
   pressure_->Set(0.97);
-  EXPECT_FALSE(cache_->is_blocked());  // Nobody senses yet.
+  EXPECT_FALSE(cache_->is_blocked());  // Nothing samples yet.
   ASSERT_TRUE(cache_->Start());
   ASSERT_TRUE(cache_->Start());
-  // The sampler works in real time; another 20 s would mean that it does not.
+  // The sampler works in real time; if 20 s are not enough, it does not work.
   for (int i = 0; i < 20'000 && !cache_->is_blocked(); ++i) usleep(1000);  // real world: a thread
   EXPECT_TRUE(cache_->is_blocked());
   cache_->Stop();
@@ -230,6 +234,71 @@ TEST_F(CacheTest, NormalWithHybridTakesTheIdleInItsOrder) {
   ASSERT_TRUE(Set("fresh", value));
   cache_->Apply(0.71);
   EXPECT_THAT(Left(), ElementsAre("once:destroy:idle"));
+}
+
+// --- sets that wait ---
+
+struct Waiting : Engine::PendingSet {
+  int number = 0;
+  std::vector<std::string>* told = nullptr;
+};
+
+bool Tell(Engine::PendingSet* pending_set, bool expired) {
+  auto* const waiting = static_cast<Waiting*>(pending_set);
+  waiting->told->push_back(std::to_string(waiting->number) + (expired ? " expired" : ""));
+  return true;
+}
+
+TEST_F(CacheTest, WhoWaitsForRoomIsAskedInTheOrderOfComingWhoeverGivesUp) {
+  Open();
+  ASSERT_TRUE(Set("k", "v"));
+  Core* const core = Core::Of(*cache_);
+  Engine& engine = core->engine();
+  std::vector<std::string> told;
+  std::array<Waiting, 7> waiting;
+  RunOn(core->strand(), [&] {
+    for (int i = 0; i < 6; ++i) {
+      Waiting& one = waiting.at(static_cast<std::size_t>(i));
+      one.number = i;
+      one.told = &told;
+      one.retry = &Tell;
+      one.deadline = i == 1 || i == 4 ? clock_->Now() : TimePoint::max();
+      engine.AddPendingSet(&one);
+    }
+    engine.RemovePendingSet(waiting.data() + 3);
+    engine.RemovePendingSet(waiting.data());      // The first.
+    engine.RemovePendingSet(waiting.data() + 5);  // The last.
+    waiting[6] = waiting[2];
+    waiting[6].number = 6;
+    engine.AddPendingSet(waiting.data() + 6);
+    while (engine.Tick(clock_->Now())) {
+    }
+  });
+  EXPECT_THAT(told, ElementsAre("1 expired", "4 expired", "2", "6"));
+  EXPECT_FALSE(engine.has_pending_sets());
+}
+
+// Walking past all the others for each of them would take minutes.
+TEST_F(CacheTest, WaitingCostsTheSameHoweverManyWait) {
+  constexpr std::size_t kMany = 300'000;
+  Open();
+  Core* const core = Core::Of(*cache_);
+  std::vector<std::string> told;
+  std::vector<Waiting> waiting(kMany);
+  RunOn(core->strand(), [&] {
+    for (Waiting& one : waiting) {
+      one.told = &told;
+      one.retry = &Tell;
+      core->engine().AddPendingSet(&one);
+    }
+    while (waiting.size() > 1) {
+      core->engine().RemovePendingSet(&waiting.back());
+      waiting.pop_back();
+    }
+    core->engine().RemovePendingSet(waiting.data());
+  });
+  EXPECT_FALSE(core->engine().has_pending_sets());
+  EXPECT_TRUE(told.empty());
 }
 
 }  // namespace

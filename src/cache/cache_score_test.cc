@@ -1,5 +1,6 @@
-// The learnt score as the cache's order: what it learns from sets, gets and
-// misses, what it says of itself, and where newcomers go.
+// SPDX-License-Identifier: Apache-2.0
+// The learned score as the cache's order: what it learns from sets, gets and misses,
+// what it reports, and into which tier new entries go.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -35,8 +36,8 @@ class ScoreTest : public testing::CacheTest {
       (void)cache_->Apply(0.1);
     }
   }
-  // Some come back every ten seconds, the others never; both say what they wait
-  // for. There is room for all of them.
+  // Some keys return every ten seconds, the others never; both say what they wait for.
+  // There is room for all of them.
   void Teach() {
     for (int i = 0; i < 10; ++i) Put(fmt::format("tool{}", i), "tool");
     for (int i = 0; i < 10; ++i) Put(fmt::format("human{}", i), "human");
@@ -53,8 +54,8 @@ TEST_F(ScoreTest, IsLastUseUntilItHasLearnt) {
   Open();
   Put("a");
   EXPECT_TRUE(cache_->stats().score.in_use);
-  EXPECT_FALSE(cache_->stats().score.leads);
-  EXPECT_THAT(cache_->Explain("a"), HasSubstr("Too little has been learnt yet: last use ranks."));
+  EXPECT_FALSE(cache_->stats().score.active);
+  EXPECT_THAT(cache_->Explain("a"), HasSubstr("Too little has been learned yet: LRU ranks."));
   for (int i = 0; i < 70; ++i) {
     clock_->Advance(seconds(1));
     if (i % 10 == 0) (void)Get("a");
@@ -67,7 +68,7 @@ TEST_F(ScoreTest, IsLastUseUntilItHasLearnt) {
 TEST_F(ScoreTest, KeepsWhoComesBackThoughOthersWereUsedLater) {
   Open();
   Teach();
-  EXPECT_TRUE(cache_->stats().score.leads);
+  EXPECT_TRUE(cache_->stats().score.active);
   for (int i = 0; i < 10; ++i) (void)Get(fmt::format("human{}", i));  // The latest uses.
   Wait(3);
   for (int i = 0; i < 50; ++i) Put(fmt::format("new{}", i), "human");
@@ -79,7 +80,7 @@ TEST_F(ScoreTest, SaysWhatItKnows) {
   Teach();
   Wait(3);
   const std::string tool = cache_->Explain("tool3");
-  EXPECT_THAT(tool, HasSubstr("uses a second are expected, by what such ones did before."));
+  EXPECT_THAT(tool, HasSubstr("accesses/s, learned from similar entries."));
   EXPECT_THAT(tool, HasSubstr("waits for tool"));
   EXPECT_THAT(tool, HasSubstr("A miss would cost 0.0043 s."));  // 100 tokens.
   EXPECT_THAT(tool, HasSubstr("policy score, order score"));
@@ -95,23 +96,23 @@ TEST_F(ScoreTest, WhoIsDoneLeavesFirst) {
   Open();
   Teach();
   ASSERT_TRUE(cache_->Touch("tool4", Hint::kDone));
-  EXPECT_EQ(cache_->LeavingOrder().front(), "tool4");
+  EXPECT_EQ(cache_->EvictionOrder().front(), "tool4");
   EXPECT_THAT(cache_->Explain("tool4"), HasSubstr("said to be done"));
-  // Used all the same: then that is over.
+  // It was used all the same: the hint no longer counts.
   clock_->Advance(seconds(5));
   (void)Get("tool4");
   Wait(3);
-  EXPECT_NE(cache_->LeavingOrder().front(), "tool4");
+  EXPECT_NE(cache_->EvictionOrder().front(), "tool4");
   EXPECT_THAT(cache_->Explain("tool4"), Not(HasSubstr("said to be done")));
 }
 
-// Said to be done, and back ten seconds later, again and again: then those who
-// never come back leave first.
+// Keys said to be done that return ten seconds later, again and again: in the end the
+// keys that never return are evicted first.
 TEST_F(ScoreTest, AWrongWordDecays) {
   Open();
   Teach();
   ASSERT_TRUE(cache_->Touch("tool4", Hint::kDone));
-  ASSERT_EQ(cache_->LeavingOrder().front(), "tool4");  // At first it is believed.
+  ASSERT_EQ(cache_->EvictionOrder().front(), "tool4");  // At first it is believed.
   for (int round = 0; round < 12; ++round) {
     for (int i = 0; i < 10; ++i) {
       ASSERT_TRUE(**cache_->Get(fmt::format("tool{}", i), {.hint = Hint::kDone, .step = "tool"}));
@@ -124,7 +125,7 @@ TEST_F(ScoreTest, AWrongWordDecays) {
   Wait(3);
   EXPECT_THAT(cache_->Explain("tool4"), HasSubstr("said to be done"));
   for (int i = 0; i < 10; ++i) {
-    EXPECT_THAT(cache_->LeavingOrder().at(static_cast<std::size_t>(i)),
+    EXPECT_THAT(cache_->EvictionOrder().at(static_cast<std::size_t>(i)),
                 ::testing::StartsWith("human"));
   }
 }
@@ -134,7 +135,7 @@ TEST_F(ScoreTest, SetInPlaceIsAUseAndIsHeard) {
   Teach();
   const std::uint64_t before = cache_->stats().score.returns;
   Wait(10);
-  Put("tool1");  // The same but for its bytes: it stays where it is.
+  Put("tool1");  // Only its bytes change: it stays in place.
   Wait(3);
   EXPECT_EQ(cache_->stats().score.returns, before + 1);
   EXPECT_EQ(cache_->stats().score.remembered, 0U);
@@ -179,11 +180,11 @@ TEST_F(ScoreTest, AStepOfARunIsASteps) {
   ASSERT_TRUE(graph->AddEdge("r", {"plan", "code"}, cache_->now()));
   ASSERT_TRUE(graph->Start("r", "plan", cache_->now()));
   Put("ctx", "r/code");
-  Put("other", "r/nothing");  // No such step: only a name.
-  EXPECT_THAT(cache_->Explain("ctx"), HasSubstr("The graph: 1 steps until its use"));
-  EXPECT_THAT(cache_->Explain("ctx"), HasSubstr("uses a second are expected, by the graph."));
+  Put("other", "r/nothing");  // There is no such step: it is only a name.
+  EXPECT_THAT(cache_->Explain("ctx"), HasSubstr("The step graph: 1 steps until its use"));
+  EXPECT_THAT(cache_->Explain("ctx"), HasSubstr("accesses/s, by the step graph."));
   EXPECT_THAT(cache_->Explain("ctx"), HasSubstr("waits for code"));
-  EXPECT_THAT(cache_->Explain("other"), Not(HasSubstr("The graph")));
+  EXPECT_THAT(cache_->Explain("other"), Not(HasSubstr("The step graph")));
   SetOptions set;
   const std::string name(2000, 'x');
   set.step = name;
@@ -213,20 +214,20 @@ TEST(ScoreBelow, ANewcomerWorthLessGoesBelow) {
   Core::Parts parts;
   parts.tiers.device = std::make_unique<VirtualTier>(6 * kMiB);
   parts.tiers.host = std::make_unique<VirtualTier>(1024 * kMiB, "host");
-  auto owned = std::make_unique<testing::VirtualMover>(clock.get(), 10e9);
-  testing::VirtualMover* const mover = owned.get();
-  parts.mover = std::move(owned);
+  auto owned = std::make_unique<testing::VirtualTransferQueue>(clock.get(), 10e9);
+  testing::VirtualTransferQueue* const transfer_queue = owned.get();
+  parts.transfer_queue = std::move(owned);
   parts.total = 6 * kMiB;
   const std::shared_ptr<Core> core = std::move(Core::Open(options, std::move(parts)).value());
   const auto pass = [&](Duration time) {
     clock->Advance(time);
     RunOn(core->strand(), [&] {
-      core->engine().Look(clock->Now());
-      core->engine().Tend(clock->Now());
+      core->engine().Tick(clock->Now());
+      core->engine().RunBackground(clock->Now());
     });
-    while (mover->next()) {
-      clock->Set(std::max(clock->Now(), *mover->next()));
-      core->strand().Post(mover->TakeNext());
+    while (transfer_queue->next()) {
+      clock->Set(std::max(clock->Now(), *transfer_queue->next()));
+      core->strand().Post(transfer_queue->TakeNext());
     }
   };
   static constexpr char kByte = 0;
@@ -248,8 +249,8 @@ TEST(ScoreBelow, ANewcomerWorthLessGoesBelow) {
     }
   }
   pass(seconds(3));
-  ASSERT_TRUE(core->stats().score.leads);
-  // Such ones never come back: the first few may be given a chance.
+  ASSERT_TRUE(core->stats().score.active);
+  // Keys like these never return: the first few may still be given a chance.
   for (int i = 0; i < 200; ++i) put(fmt::format("once{}", i));
   EXPECT_GT(core->stats().score.sent_below, 100U);
   EXPECT_EQ(core->stats().refused_blocked, 0U);
@@ -257,7 +258,7 @@ TEST(ScoreBelow, ANewcomerWorthLessGoesBelow) {
   for (int i = 0; i < 6; ++i) kept += on_device(fmt::format("kept{}", i)) ? 1 : 0;
   EXPECT_GE(kept, 3U);
   EXPECT_EQ(core->stats().entries, 206U);
-  while (mover->next()) core->strand().Post(mover->TakeNext());
+  while (transfer_queue->next()) core->strand().Post(transfer_queue->TakeNext());
   (void)core->Close();
 }
 

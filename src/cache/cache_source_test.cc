@@ -1,5 +1,5 @@
-// The setting `pressure_source`: a cache that senses by a source it opens by
-// name.
+// SPDX-License-Identifier: Apache-2.0
+// The setting `pressure_source`: a cache that opens its pressure source by name.
 #include <stdlib.h>
 
 #include <memory>
@@ -102,7 +102,7 @@ TEST_F(PressureSourceByName, APartOfACardIsItsOwnCard) {
   options_.host_capacity = 8 * kMiB;
   options_.host_pressure_source = "part:8MiB";
   EXPECT_EQ(WhyNot("auto").message,
-            "host_pressure_source: 'part' is of a device: pressure_source knows it");
+            "host_pressure_source: 'part' is a part of the device: only pressure_source takes it");
   options_.host_capacity.reset();
   options_.capacity = 8 * kMiB;
   OpenBy("part:8MiB");
@@ -130,7 +130,7 @@ TEST_F(PressureSourceByName, AFileThatVanishesIsUnknownUntilItIsBack) {
   EXPECT_EQ(cache_->pressure(), std::nullopt);
   EXPECT_EQ(cache_->level(), Level::kRelaxed);
   EXPECT_EQ(cache_->stats().samples_failed, 1U);
-  EXPECT_EQ(Set("a", "1").error().code, Code::kBlocked);  // Nothing grows on no reading.
+  EXPECT_EQ(Set("a", "1").error().code, Code::kBlocked);  // Nothing grows without a reading.
   tree_.Write("pressure", "0.2");
   cache_->Apply();
   ASSERT_TRUE(cache_->pressure());

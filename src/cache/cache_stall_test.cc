@@ -1,5 +1,6 @@
-// A disk that hangs for two seconds: memory goes on as before, nobody waits
-// longer than he said, queues stay bounded, and then all drains.
+// SPDX-License-Identifier: Apache-2.0
+// A disk that hangs for two seconds: memory works as before, no call waits longer than
+// its limit, queues stay bounded, and in the end all drains.
 #include <algorithm>
 #include <atomic>
 
@@ -16,10 +17,10 @@ using testing::TiersTest;
 
 using Steady = std::chrono::steady_clock;  // real world: how long real calls take
 
-// What a call takes that waits for nothing. A machine with other things to do is late
-// now and then: such a thing is tried several times, and once is enough. A call that
-// does wait for the disk waits each time, and those that wait for ever not even so long
-// as the bound for all of them.
+// What a call takes that waits for nothing. On a busy machine a call is sometimes late:
+// such a call is tried several times, and once in time is enough. A call that does wait
+// for the disk waits each time; one that waits for ever does not even meet the bound
+// for all calls.
 constexpr Duration kAtOnce = std::chrono::milliseconds(500);
 constexpr Duration kEver = std::chrono::seconds(9);
 constexpr int kTries = 3;
@@ -38,7 +39,7 @@ class CacheStall : public TiersTest {
   }
   ~CacheStall() override {
     Resume();
-    cache_.reset();  // Its threads still ask the script.
+    cache_.reset();  // Its threads still read the script.
   }
 
   void Hang() { hung_ = true; }
@@ -48,7 +49,7 @@ class CacheStall : public TiersTest {
   }
   static std::string Key(int i) { return "k" + std::to_string(i); }
 
-  // Gets of what is in memory, timed; the p99 and the slowest.
+  // Gets of values in memory, timed: the p99 and the slowest.
   struct Times {
     Duration p99{};
     Duration slowest{};
@@ -75,7 +76,7 @@ class CacheStall : public TiersTest {
 
 TEST_F(CacheStall, ADiskThatHangsHoldsUpNobodyAbove) {
   ASSERT_TRUE(Open().Start());
-  // More than memory holds: the oldest are on disk alone.
+  // More than memory holds: the oldest are only on disk.
   constexpr int kOld = 160;
   for (int i = 0; i < kOld; ++i) ASSERT_TRUE(Set(Key(i), Bulk(Key(i), kBytes)));
   ASSERT_TRUE(AllBacked());
@@ -91,12 +92,12 @@ TEST_F(CacheStall, ADiskThatHangsHoldsUpNobodyAbove) {
   }
   ASSERT_GT(hot.size(), 16U);
   ASSERT_GT(cold.size(), 16U);
-  hot.erase(hot.begin(), hot.end() - 8);  // The last set: they stay longest.
+  hot.erase(hot.begin(), hot.end() - 8);  // The last ones set: they stay longest.
   const Times before = TimeHits(hot, std::chrono::milliseconds(300));
 
   Hang();
   const auto start = Steady::now();  // real world: as above
-  // A cold key is answered in its time.
+  // A get of a cold key is answered within its limit.
   constexpr Duration kWait = std::chrono::milliseconds(100);
   Duration fastest = Duration::max();
   for (int i = 0; i < kTries; ++i) {
@@ -109,7 +110,7 @@ TEST_F(CacheStall, ADiskThatHangsHoldsUpNobodyAbove) {
     fastest = std::min(fastest, took);
   }
   EXPECT_LT(fastest, kWait + kAtOnce);
-  // Sets go on while what is backed can make room for them.
+  // Sets succeed while clean entries can make room for them.
   std::vector<std::string> fresh;
   Duration slowest = Duration::max();
   for (int round = 0; round < kTries && slowest >= kAtOnce; ++round) {
@@ -131,10 +132,10 @@ TEST_F(CacheStall, ADiskThatHangsHoldsUpNobodyAbove) {
   std::uint64_t most = 0;
   while (Steady::now() - start < std::chrono::seconds(2)) {  // real world: as above
     for (const std::string& key : hot) EXPECT_TRUE(cache_->Contains(key));
-    most = std::max(most, cache_->stats().moves.under_way);
+    most = std::max(most, cache_->stats().moves.in_flight);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // real world: as above
   }
-  EXPECT_LE(most, 160U) << "bounded by the movers' queues";
+  EXPECT_LE(most, 160U) << "bounded by the transfer queues";
   std::printf("hits, ns: p99 %lld before, %lld while the disk hung; slowest %lld\n",
               static_cast<long long>(before.p99.count()),
               static_cast<long long>(during.p99.count()),
@@ -148,10 +149,10 @@ TEST_F(CacheStall, ADiskThatHangsHoldsUpNobodyAbove) {
 }
 
 TEST_F(CacheStall, SetsAreAnsweredInTimeWhenNothingCanMakeRoom) {
-  // Long enough for what needs no disk, also on a busy machine; and less than who does
-  // not hear of it would wait, 10 s.
+  // Long enough for what needs no disk, also on a busy machine; and less than the 10 s
+  // that a set would wait that is not woken.
   options_.room_wait = std::chrono::seconds(3);
-  options_.write_behind_after.reset();
+  options_.write_back_after.reset();
   ASSERT_TRUE(Open().Start());
   ASSERT_TRUE(Eventually([](const Stats& stats) { return !stats.loading; }));
   Hang();
@@ -174,11 +175,11 @@ TEST_F(CacheStall, SetsAreAnsweredInTimeWhenNothingCanMakeRoom) {
   EXPECT_LT(slowest, kEver);
   for (int i = 0; i < set; ++i) EXPECT_EQ(Get(Key(i)), Bulk(Key(i), kBytes)) << i;
   Resume();
-  EXPECT_TRUE(Eventually([](const Stats& stats) { return stats.moves.under_way == 0; }));
+  EXPECT_TRUE(Eventually([](const Stats& stats) { return stats.moves.in_flight == 0; }));
   ASSERT_TRUE(Set("then", Bulk("then", kBytes)));
 }
 
-// A write that replaces what lies on a hanging disk waits for it once.
+// A write that replaces a value on a hanging disk waits for the disk once.
 TEST_F(CacheStall, ReplacingWaitsForAHangingDiskOnceAndNotForEver) {
   constexpr int kEach = 4;
   ASSERT_TRUE(Open().Start());
@@ -211,15 +212,15 @@ TEST_F(CacheStall, ReplacingWaitsForAHangingDiskOnceAndNotForEver) {
                          << others.count() << " ns";
 }
 
-// What is backed on the host is given back though the host's copy is being
-// written to a disk that hangs.
+// Entries with a clean copy on the host are given back even while the host's copy is
+// being written to a disk that hangs.
 TEST_F(CacheStall, MemoryIsGivenBackWhileTheHostsCopyIsBeingWritten) {
   ASSERT_TRUE(Open().Start());
   ASSERT_TRUE(Eventually([](const Stats& stats) { return !stats.loading; }));
   Hang();
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(Set(Key(i), Bulk(Key(i), kBytes)));
   ASSERT_TRUE(Eventually([](const Stats& stats) {
-    return stats.device.backed == 4 * kBytes && stats.moves.under_way > 0;
+    return stats.device.clean == 4 * kBytes && stats.moves.in_flight > 0;
   }));
   const Reclaimed reclaimed = cache_->Reclaim(4 * kBytes, std::chrono::seconds(5));
   EXPECT_GE(reclaimed.freed, 4 * kBytes) << reclaimed.why_not_more;
@@ -229,7 +230,7 @@ TEST_F(CacheStall, MemoryIsGivenBackWhileTheHostsCopyIsBeingWritten) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(Get(Key(i)), Bulk(Key(i), kBytes)) << i;
 }
 
-// Closing does not wait for ever, and what was under way ends by itself.
+// Closing does not wait for ever, and transfers in flight end by themselves.
 TEST_F(CacheStall, ACacheThatIsClosedWhileItsDiskHangs) {
   ASSERT_TRUE(Open().Start());
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(Set(Key(i), Bulk(Key(i), kBytes)));
@@ -237,7 +238,7 @@ TEST_F(CacheStall, ACacheThatIsClosedWhileItsDiskHangs) {
   const auto lease = cache_->Get(Key(0));
   Hang();
   for (int i = 4; i < 8; ++i) ASSERT_TRUE(Set(Key(i), Bulk(Key(i), kBytes)));
-  ASSERT_TRUE(Eventually([](const Stats& stats) { return stats.moves.under_way > 0; }));
+  ASSERT_TRUE(Eventually([](const Stats& stats) { return stats.moves.in_flight > 0; }));
   std::thread later([this] {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));  // real world: it is closing now
     Resume();

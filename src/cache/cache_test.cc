@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The public API, on the embedded cpu device with time and pressure by hand.
 #include "spillway/cache.h"
 
@@ -227,9 +228,9 @@ TEST_F(CacheTest, ChildrenLeaveBeforeTheirParents) {
   Open();
   ASSERT_TRUE(Set("root", "1", {.tokens = 1000}));
   ASSERT_TRUE(Set("leaf", "2", {.tokens = 1, .parent = "root"}));
-  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre("leaf", "root"));
+  EXPECT_THAT(cache_->EvictionOrder(), ElementsAre("leaf", "root"));
   Lease leaf = std::move(**cache_->Get("leaf"));
-  EXPECT_THAT(cache_->LeavingOrder(), ElementsAre());
+  EXPECT_THAT(cache_->EvictionOrder(), ElementsAre());
   clock_->Advance(seconds(31));
   cache_->Apply(0.97);
   EXPECT_THAT(Left(), ElementsAre());
@@ -324,7 +325,7 @@ TEST_F(CacheTest, StatsCountHitsFromTheLeaseWords) {
   EXPECT_EQ(stats.misses, 1U);
   EXPECT_EQ(stats.sets, 2U);
   EXPECT_EQ(stats.entries, 1U);
-  EXPECT_EQ(stats.left_by_reason[static_cast<int>(Reason::kErased)], 1U);
+  EXPECT_EQ(stats.removed_by_reason[static_cast<int>(Reason::kErased)], 1U);
   EXPECT_EQ(stats.device.capacity, kMiB);
   EXPECT_GT(stats.index_bytes, 0U);
 }
@@ -342,7 +343,8 @@ TEST_F(CacheTest, ExplainTellsWhereAndWhy) {
   clock_->Advance(seconds(31));
   cache_->Apply(0.97);
   clock_->Advance(seconds(10));
-  EXPECT_THAT(cache_->Explain("a"), HasSubstr("left the device tier 10.0 s ago: destroy (idle)"));
+  EXPECT_THAT(cache_->Explain("a"),
+              HasSubstr("removed from the device tier 10.0 s ago: destroy (idle)"));
   EXPECT_THAT(cache_->Explain("a"), HasSubstr("level emergency"));
 }
 

@@ -1,4 +1,5 @@
-// Three tiers for real: threads, pinned pages, files.
+// SPDX-License-Identifier: Apache-2.0
+// Three real tiers: threads, pinned pages, files.
 #include <atomic>
 #include <fstream>
 
@@ -60,7 +61,7 @@ TEST_F(TiersTest, ADeviceInEmergencyTakesNothingAndTheHostAll) {
 }
 
 TEST_F(TiersTest, WithEveryTierInEmergencySetsAreRefused) {
-  options_.write_behind_after.reset();  // A copy below would be no pressure.
+  options_.write_back_after.reset();  // A copy below would make it available.
   ASSERT_TRUE(Open().Start());
   ASSERT_TRUE(Set("a", Bulk("a", kMiB)));
   device_pressure_->Set(0.97);
@@ -104,14 +105,14 @@ TEST_F(TiersTest, EveryTierCountsWhatFlowsAndWhatItDid) {
   EXPECT_EQ(stats.host.copied_down, kMiB);
   EXPECT_EQ(stats.disk.copied_down, kMiB);
   EXPECT_EQ(stats.device.copied_down + stats.device.copied_up, 0U);
-  EXPECT_EQ(of(stats.device.left_by_action, Action::kBack), 1U);
-  EXPECT_EQ(of(stats.device.left_by_action, Action::kDrop), 1U);
-  EXPECT_EQ(of(stats.device.left_bytes_by_action, Action::kDrop), kMiB);
-  EXPECT_EQ(of(stats.host.left_by_action, Action::kDrop), 0U);
+  EXPECT_EQ(of(stats.device.removed_by_action, Action::kBack), 1U);
+  EXPECT_EQ(of(stats.device.removed_by_action, Action::kDrop), 1U);
+  EXPECT_EQ(of(stats.device.removed_bytes_by_action, Action::kDrop), kMiB);
+  EXPECT_EQ(of(stats.host.removed_by_action, Action::kDrop), 0U);
   EXPECT_EQ(stats.give_back.count, 1U);
   EXPECT_GE(stats.give_back.bytes, kMiB);
   EXPECT_GT(stats.give_back.last, Duration::zero());
-  // And up again, which its journey tells.
+  // And up again, which its history shows.
   ASSERT_TRUE(Eventually([&](const Stats& now) {
     EXPECT_EQ(Get("a"), Bulk("a", kMiB));
     return now.device.entries == 1;
@@ -119,7 +120,7 @@ TEST_F(TiersTest, EveryTierCountsWhatFlowsAndWhatItDid) {
   stats = cache_->stats();
   EXPECT_EQ(stats.device.copied_up, kMiB);
   EXPECT_EQ(stats.moves.bytes_up, kMiB);
-  const std::vector<Cache::Passage> journey = cache_->Journey("a", 10);
+  const std::vector<Cache::Transition> journey = cache_->History("a", 10);
   ASSERT_EQ(journey.size(), 4U);
   EXPECT_TRUE(journey[0].came);
   EXPECT_EQ(journey[0].from, "host");
@@ -127,9 +128,9 @@ TEST_F(TiersTest, EveryTierCountsWhatFlowsAndWhatItDid) {
   EXPECT_EQ(journey[1].action, Action::kDrop);
   EXPECT_EQ(journey[1].reason, Reason::kAsk);
   EXPECT_EQ(journey[3].action, Action::kBack);
-  EXPECT_EQ(cache_->Journey("a", 1).size(), 1U);
-  EXPECT_EQ(cache_->Journey("b", 9).size(), 0U);
-  EXPECT_EQ(cache_->MovesUnderWay(10).size(), 0U);
+  EXPECT_EQ(cache_->History("a", 1).size(), 1U);
+  EXPECT_EQ(cache_->History("b", 9).size(), 0U);
+  EXPECT_EQ(cache_->TransfersInFlight(10).size(), 0U);
 }
 
 TEST_F(TiersTest, LookingAtOneIsNoUse) {
@@ -172,7 +173,7 @@ TEST_F(TiersTest, WhatIsOnDiskIsThereAfterARestart) {
   ASSERT_TRUE(AllBacked());
   cache_.reset();
   Open();
-  // A get waits for what is still being read in.
+  // A get waits for a blob that is still being read in.
   for (int i = 0; i < 10; ++i) {
     const std::string key = "k" + std::to_string(i);
     EXPECT_EQ(Get(key), Bulk(key, 300'000));
@@ -203,7 +204,7 @@ TEST_F(TiersTest, TheHostTierShrinksBeforeTheMachineRunsShort) {
   ASSERT_TRUE(AllBacked());
   const Bytes held = cache_->stats().host.held;
   ASSERT_GE(held, 8 * kMiB);
-  // All but 2 % is taken, and everything of ours has a copy on disk.
+  // All but 2 % is used, and all our entries have a copy on disk.
   host_pressure_->Set(0.98);
   ASSERT_TRUE(Eventually([&](const Stats& stats) { return stats.host.held < held; }));
   EXPECT_EQ(cache_->size(), 12U);
@@ -215,11 +216,11 @@ TEST_F(TiersTest, TheHostTierShrinksBeforeTheMachineRunsShort) {
 }
 
 TEST_F(TiersTest, FilesOfOthersAreNoPressureByThemselves) {
-  disk_pressure_ = nullptr;  // As it is by default.
+  disk_pressure_ = nullptr;  // The default.
   ASSERT_TRUE(Open().Start());
   ASSERT_TRUE(Set("a", Bulk("a", kMiB)));
   ASSERT_TRUE(AllBacked());
-  // What it could have is what it has and what is free, not the whole disk.
+  // The total is its own files and the free space, not the whole disk.
   EXPECT_TRUE(Eventually([](const Stats& stats) {
     const std::optional<Reading>& reading = stats.disk_source.reading;
     return reading && reading->total >= reading->free + kMiB &&

@@ -1,5 +1,6 @@
-// Workflows on a machine of virtual time: what is kept, what comes up ahead, and
-// what a wrong graph costs.
+// SPDX-License-Identifier: Apache-2.0
+// Workflows on a machine of virtual time: what is kept, what is prefetched, and what a
+// wrong graph costs.
 #include <random>
 
 #include <fmt/format.h>
@@ -92,13 +93,13 @@ TEST(Workflow, AheadOfTheStepAllIsThere) {
   Ring ring(RoomFor(6), 10);
   ring.Rounds(1);
   ring.Forget();
-  const MoveStats before = ring.machine.stats().moves;
+  const TransferStats before = ring.machine.stats().moves;
   ring.Rounds(50);
   EXPECT_EQ(ring.misses, 0U);
-  const MoveStats moves = ring.machine.stats().moves;
-  EXPECT_GE(moves.ahead_useful_bytes, before.ahead_useful_bytes + 200 * kGiB);
-  EXPECT_EQ(moves.ahead_wasted_bytes, 0U);
-  EXPECT_EQ(moves.ahead_late_bytes, before.ahead_late_bytes);
+  const TransferStats transfers = ring.machine.stats().moves;
+  EXPECT_GE(transfers.ahead_useful_bytes, before.ahead_useful_bytes + 200 * kGiB);
+  EXPECT_EQ(transfers.ahead_wasted_bytes, 0U);
+  EXPECT_EQ(transfers.ahead_late_bytes, before.ahead_late_bytes);
 }
 
 TEST(Workflow, AGraphThatIsWrongIsNotBelievedForLong) {
@@ -119,13 +120,13 @@ TEST(Workflow, WhatIsFetchedForARunThatEndsIsCalledOff) {
   Ring ring(settings, 3);
   ASSERT_TRUE(ring.machine.graph().Start("r", Agent(0), ring.machine.now()));
   const Bytes begun = ring.machine.stats().moves.ahead_bytes;
-  EXPECT_GE(begun, kGiB);  // The next one, at least.
+  EXPECT_GE(begun, kGiB);  // At least the next one.
   ASSERT_TRUE(ring.machine.graph().EndRun("r", RunState::kCancelled, ring.machine.now()));
   ring.machine.Work(seconds(10));
   EXPECT_FALSE(ring.machine.OnDevice(Agent(1)));
-  const MoveStats moves = ring.machine.stats().moves;
-  EXPECT_EQ(moves.cancelled, begun / kGiB);
-  EXPECT_EQ(moves.ahead_wasted_bytes, begun);
+  const TransferStats transfers = ring.machine.stats().moves;
+  EXPECT_EQ(transfers.cancelled, begun / kGiB);
+  EXPECT_EQ(transfers.ahead_wasted_bytes, begun);
 }
 
 TEST(Workflow, AWholeChainComesUpRootFirst) {
@@ -147,6 +148,30 @@ TEST(Workflow, AWholeChainComesUpRootFirst) {
   EXPECT_TRUE(machine.OnDevice("tail"));
 }
 
+TEST(Workflow, WhatIsFetchedAheadIsNotCountedAsGivenBack) {
+  VirtualMachine machine(RoomFor(8));
+  for (const char* key : {"x", "b"}) machine.Set(key, kGiB);
+  machine.Get("x");
+  StepGraph& graph = machine.graph();
+  ASSERT_TRUE(graph.BeginRun("r", {}, machine.now()));
+  // On the strand, where only giving back reads the graph; then "b"
+  // begins to come up.
+  RunOn(machine.core().strand(), [&] {
+    for (const char* step : {"a", "b"}) (void)graph.AddStep("r", {step, step}, machine.now());
+    (void)graph.AddEdge("r", {"a", "b"}, machine.now());
+    (void)graph.Bind("r", "b", "b", KeyKind::kFixed, machine.now());
+    (void)graph.Start("r", "a", machine.now());
+    Engine& engine = machine.core().engine();
+    ASSERT_FALSE(engine.anything_in_flight());
+    const Bytes before = engine.store().held(TierId::kDevice);
+    bool more = false;
+    const Bytes freed = engine.GiveBack(TierId::kDevice, kGiB, machine.now(), &more);
+    EXPECT_EQ(freed, before - engine.store().held(TierId::kDevice));
+    EXPECT_TRUE(engine.anything_in_flight());
+  });
+  machine.Work(seconds(1));
+}
+
 TEST(Workflow, NobodyTheGraphDoesNotKnowGoesForAGuess) {
   VirtualMachine machine(RoomFor(2));
   for (const char* key : {"x", "y", "b"}) machine.Set(key, kGiB);
@@ -161,7 +186,7 @@ TEST(Workflow, NobodyTheGraphDoesNotKnowGoesForAGuess) {
   machine.Work(seconds(1));
   EXPECT_FALSE(machine.OnDevice("b"));
   EXPECT_TRUE(machine.OnDevice("x"));
-  EXPECT_TRUE(machine.Get("b").has_value());  // A read may.
+  EXPECT_TRUE(machine.Get("b").has_value());  // A read may evict.
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cache/core.h"
 
 #include <algorithm>
@@ -9,52 +10,42 @@
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/quiet_thread.h"
-#include "cache/thread_mover.h"
+#include "cache/thread_transfer_queue.h"
 #include "device/host/host_pool.h"
 
 namespace spillway {
-
-namespace {
-// How long closing waits for moves under way: they are called off, and stop at
-// the next piece. A disk that hangs is left to itself.
-constexpr Duration kCloseWithin = std::chrono::seconds(5);
-}  // namespace
 
 Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
   Engine::Settings settings;
   settings.options = options;
   settings.reserve = parts.reserve;
   settings.hash_bits = parts.hash_bits;
+  settings.hash_seed = parts.hash_seed;
   settings.moves_per_step = parts.moves_per_step;
   settings.unix_offset = parts.unix_offset;
   if (auto* const pool = dynamic_cast<HostPool*>(parts.host.get()); pool != nullptr) {
-    // While the machine is short of memory none is taken ahead of need.
+    // While the machine is short of memory, the pool takes none ahead of need.
     settings.options.on_level = [pool, tell = options.on_level](const LevelChange& change) {
       if (change.tier == Name(TierId::kHost)) pool->SetGrowth(change.to < Level::kPressure);
       if (tell) tell(change);
     };
   }
-  CombiningStrand* guarded = nullptr;
-  if (!parts.strand) {
-    auto strand = std::make_unique<CombiningStrand>();
-    guarded = strand.get();
-    parts.strand = std::move(strand);
-  }
+  if (!parts.strand) parts.strand = std::make_unique<CombiningStrand>();
   if (!parts.executor) parts.executor = std::make_unique<ThreadExecutor>();
   auto self = std::make_shared<std::weak_ptr<Core>>();
   const TierMask mask = parts.tiers.mask();
   const bool single = (mask & (mask - 1)) == 0;
-  if (!parts.mover && !single) {
-    ThreadMover::Settings mover;
-    mover.ways = {.device = parts.tiers.device.get(),
-                  .host = parts.tiers.host.get(),
-                  .disk = parts.tiers.disk.get()};
-    mover.background_rate = options.write_behind_rate;
+  if (!parts.transfer_queue && !single) {
+    ThreadTransferQueue::Settings transfer_queue;
+    transfer_queue.ways = {.device = parts.tiers.device.get(),
+                           .host = parts.tiers.host.get(),
+                           .disk = parts.tiers.disk.get()};
+    transfer_queue.background_rate = options.write_back_rate;
     const auto tick = [self] {
-      if (const std::shared_ptr<Core> core = self->lock(); core != nullptr) core->Look();
+      if (const std::shared_ptr<Core> core = self->lock(); core != nullptr) core->Tick();
     };
-    parts.mover = std::make_unique<ThreadMover>(
-        mover, parts.strand.get(), [self] { return self->lock(); }, tick);
+    parts.transfer_queue = std::make_unique<ThreadTransferQueue>(
+        transfer_queue, parts.strand.get(), [self] { return self->lock(); }, tick);
   }
   std::unique_ptr<UseLog> uses;
   if (!options.trace.empty()) {
@@ -63,24 +54,22 @@ Result<std::shared_ptr<Core>> Core::Open(const Options& options, Parts parts) {
     if (!opened) return opened.error();
     uses = std::move(*opened);
   }
-  auto engine = Engine::Open(settings, std::move(parts.tiers), parts.mover.get());
+  auto engine = Engine::Open(settings, std::move(parts.tiers), parts.transfer_queue.get());
   if (!engine) return engine.error();
   const bool load = parts.load;
   std::shared_ptr<Core> core(new Core(options, std::move(parts), std::move(*engine)));
   *self = core;
-  // Who brings a strand picks the next event; sets beside it are none.
-  core->guarded_ = guarded;
-  if (guarded != nullptr) guarded->GuardBy(&core->gate_);
   core->uses_ = std::move(uses);
   core->engine_->RecordTo(core->uses_.get());
-  core->engine_->OnMove(&Core::OnMove, core.get());
+  core->engine_->OnTransfer(&Core::OnTransfer, core.get());
+  if (core->losses_) core->engine_->transfer_log().TellLosses(&*core->losses_);
   if (options.policy == "workflow") core->Attach(std::make_shared<StepGraph>(), {});
   if (load && core->engine_->store().disk() != nullptr) core->StartLoading();
-  core->giver_ = Giver::Open(options, core->device_, core.get());
+  core->reclaim_server_ = ReclaimServer::Open(options, core->device_, core.get());
   return core;
 }
 
-// If it fails, the engine stays with Open, and goes before the devices under it.
+// If Open fails, the engine is destroyed there, before the devices under it.
 Core::Core(const Options& options, Parts&& parts, std::unique_ptr<Engine>&& engine)
     : options_(options),
       clock_(options.clock ? options.clock : SystemClock()),
@@ -88,53 +77,60 @@ Core::Core(const Options& options, Parts&& parts, std::unique_ptr<Engine>&& engi
       on_gpu_(device_ != nullptr && !device_->host_readable()),
       host_(std::move(parts.host)),
       total_(parts.total),
+      close_within_(parts.close_within),
+      load_within_(parts.load_within),
       strand_(std::move(parts.strand)),
       executor_(std::move(parts.executor)),
-      mover_(std::move(parts.mover)),
+      transfer_queue_(std::move(parts.transfer_queue)),
       engine_(std::move(engine)),
       index_(engine_->store().index()) {
-  gate_.core = this;
+  if (parts.tells_losses) losses_.emplace(!engine_->single());
   reap_task_.core = this;
   reap_task_.run = [](Strand::Task* task) { static_cast<ReapTask*>(task)->core->ReapAll(); };
   follow_task_.core = this;
   follow_task_.run = [](Strand::Task* task) {
     Core* const core = static_cast<ReapTask*>(task)->core;
     core->follow_posted_.store(false, std::memory_order_release);
-    core->engine_->Follow(core->clock_->Now());
+    core->engine_->SyncGraph(core->clock_->Now());
   };
   for (const TierId tier : kTierIds) {
     std::shared_ptr<PressureSource>& source = parts.pressure[IndexOf(tier)];
     if (source == nullptr) continue;  // Scenarios bring samples, no source.
-    senses_[IndexOf(tier)] = std::make_unique<TierSense>(this, tier, std::move(source));
+    monitors_[IndexOf(tier)] = std::make_unique<PressureMonitor>(this, tier, std::move(source));
   }
 }
 
-// Some of what lies on disk, on its way to the engine.
+// A part of what was found on disk, on its way to the engine.
 struct Core::FoundBatch : Strand::Task {
-  std::shared_ptr<Core> core;   // Until it has come to the strand.
-  FoundBatch* after = nullptr;  // While it waits there.
+  std::shared_ptr<Core> core;   // Until it has arrived on the strand.
+  FoundBatch* after = nullptr;  // While it is queued there.
   std::vector<BlobStore::Found> found;
   bool done = false;
 };
 
-// Movers end before what they carry between.
+// Transfer threads end before the tiers they copy between are destroyed.
 Core::~Core() {
-  giver_.reset();
-  // Whoever runs an event for others still reopens the gate when that has been answered.
+  reclaim_server_.reset();
+  // Their threads may still run events of the strand.
   executor_.reset();
-  mover_.reset();
+  transfer_queue_.reset();
   while (found_first_ != nullptr) delete std::exchange(found_first_, found_first_->after);
 }
 
+// Closes in this order: first the sources of new work end (neighbours that ask, the
+// graph, sampling, waiting calls, batches). Then older blobs that are still being read
+// in are freed, all entries are removed, and transfers are cancelled and waited for.
+// The disk closes last, since transfers may write to it. With a transfer that hangs or
+// a value that is still leased, the core keeps itself alive.
 Status Core::Close() {
-  giver_.reset();
+  reclaim_server_.reset();
   try {
     Attach(nullptr, {});
   } catch (const std::bad_alloc&) {
-    // The graph goes on without us in any case: it holds us by a weak word.
+    // Not needed: the graph refers to this core by a weak pointer only.
   }
   Stop();
-  RunOn(*strand_, [this] { engine_->TurnAway(); });
+  RunOn(*strand_, [this] { engine_->CancelPending(); });
   while (const int open = batches_.load(std::memory_order_acquire)) {
     batches_.wait(open, std::memory_order_acquire);
   }
@@ -143,16 +139,17 @@ Status Core::Close() {
     FreeEarly();
     engine_->RecordTo(nullptr);
     engine_->Close();
+    if (losses_) losses_->Close(clock_->Now());
   });
   uses_.reset();
-  WaitForMoves();
+  AwaitTransfers();
   bool hangs = false;
   std::unique_ptr<BlobStore> disk;
   RunOn(*strand_, [&] {
-    hangs = engine_->anything_under_way();
+    hangs = engine_->anything_in_flight();
     if (hangs || engine_->store().zombies() > 0) self_ = shared_from_this();
     if (!hangs) disk = engine_->store().CloseDisk();
-    hangs = hangs && engine_->store().disk() != nullptr && needs_settling();
+    hangs = hangs && engine_->store().disk() != nullptr && has_pending_deletes();
   });
   return CloseDisk(hangs, std::move(disk));
 }
@@ -165,14 +162,15 @@ Status Core::CloseDisk(bool hangs, std::unique_ptr<BlobStore> disk) {
   return status;
 }
 
-// What is still being read in may be older than what was set meanwhile.
+// Blobs that are still being read in may be older than values set meanwhile.
 void Core::AwaitEarly() {
-  // real world: a disk is being read, and there is nothing to be told by
-  const auto until = std::chrono::steady_clock::now() + kCloseWithin;  // real world: as above
+  // real world: a disk is being read, and it gives no signal
+  const auto until = std::chrono::steady_clock::now() + close_within_;  // real world: as above
   for (;;) {
     bool waits = false;
     RunOn(*strand_, [&] {
-      waits = engine_->has_written_early() && (found_last_ == nullptr || !found_last_->done);
+      waits =
+          engine_->has_written_during_recovery() && (found_last_ == nullptr || !found_last_->done);
     });
     if (!waits || std::chrono::steady_clock::now() > until) return;  // real world: as above
     std::this_thread::sleep_for(std::chrono::microseconds(200));     // real world: as above
@@ -181,7 +179,7 @@ void Core::AwaitEarly() {
 
 // On the strand.
 void Core::FreeEarly() {
-  if (!engine_->has_written_early()) return;
+  if (!engine_->has_written_during_recovery()) return;
   bool all = false;
   for (const FoundBatch* batch = found_first_; batch != nullptr; batch = batch->after) {
     engine_->FreeReplaced(batch->found);
@@ -192,23 +190,24 @@ void Core::FreeEarly() {
 
 // --- moves ---
 
-void Core::OnMove(Strand::Task* task) {
-  std::unique_ptr<Move> move(static_cast<Move*>(task));
-  Core* const core = static_cast<Core*>(move->owner);
+void Core::OnTransfer(Strand::Task* task) {
+  std::unique_ptr<Transfer> transfer(static_cast<Transfer*>(task));
+  Core* const core = static_cast<Core*>(transfer->owner);
   try {
-    core->engine_->Finish(std::move(move), core->clock_->Now());
+    core->engine_->Finish(std::move(transfer), core->clock_->Now());
   } catch (const std::bad_alloc&) {
-    // It has ended; what would have followed comes with the next look.
+    // The transfer has ended; what should follow is done with the next tick.
   }
-  core->LetGoOfSelf();
+  core->ReleaseSelf();
 }
 
-void Core::WaitForMoves() {
-  // real world: a mover's thread is at work, and there is nothing to be told by
-  const auto until = std::chrono::steady_clock::now() + kCloseWithin;  // real world: as above
+// Polls, because the end of a transfer only posts to the strand.
+void Core::AwaitTransfers() {
+  // real world: a transfer thread is at work, and it gives no signal
+  const auto until = std::chrono::steady_clock::now() + close_within_;  // real world: as above
   for (;;) {
     bool busy = false;
-    RunOn(*strand_, [&] { busy = engine_->anything_under_way(); });
+    RunOn(*strand_, [&] { busy = engine_->anything_in_flight(); });
     if (!busy || std::chrono::steady_clock::now() > until) return;  // real world: as above
     std::this_thread::sleep_for(std::chrono::microseconds(200));    // real world: as above
   }
@@ -217,8 +216,9 @@ void Core::WaitForMoves() {
 void Core::StartLoading() {
   loading_.store(true, std::memory_order_relaxed);
   engine_->Loading();
-  // The store's thread must not be what keeps us: it is ours. The end is made
-  // beforehand: everybody waits for it, memory or not.
+  // The store's thread must not be the one that keeps this core alive: the core owns
+  // it. The last batch is allocated now: gets wait for it, so it must come even without
+  // memory.
   const auto last = std::make_shared<std::unique_ptr<FoundBatch>>(std::make_unique<FoundBatch>());
   engine_->store().disk()->StartLoading([weak = weak_from_this(), last](
                                             std::vector<BlobStore::Found> found, bool done) {
@@ -240,7 +240,7 @@ void Core::StartLoading() {
   });
 }
 
-// On the strand, until there is memory for all of it.
+// On the strand. Stops if there is no memory for the rest; the next call continues.
 void Core::AdoptFound() {
   while (found_first_ != nullptr) {
     if (!engine_->Adopt(&found_first_->found, found_first_->done, clock_->Now())) return;
@@ -250,7 +250,8 @@ void Core::AdoptFound() {
 }
 
 void Core::BatchEnds() noexcept {
-  // Once the count is down we may be gone: only the address is used then.
+  // Once the count is down, this core may have been destroyed: only the address is
+  // used.
   std::atomic<int>* batches = &batches_;
   if (batches->fetch_sub(1, std::memory_order_acq_rel) == 1) batches->notify_all();
 }
@@ -258,8 +259,8 @@ void Core::BatchEnds() noexcept {
 // --- reaping ---
 
 void Core::HandOverForReaping(Slot* slot) noexcept {
-  // A zombie is still counted, so the Core is alive; keep it so until Post has
-  // returned, even if this reap is what ends it.
+  // The zombie is still counted, so this core is alive. Keep it alive until Post has
+  // returned, even if this very reap is what ends it.
   const std::shared_ptr<Core> alive = shared_from_this();
   const std::uint32_t id = engine_->store().slots().IdOf(slot);
   std::uint32_t head = reap_head_.load(std::memory_order_relaxed);
@@ -270,7 +271,7 @@ void Core::HandOverForReaping(Slot* slot) noexcept {
 }
 
 void Core::ReapAll() {
-  // An exchange, so as to see what came before the post.
+  // An exchange, to see all slots that were linked before the post.
   if (!MutantOn(Mutant::kReaperSleeps)) reap_posted_.exchange(false);
   std::uint32_t at = reap_head_.exchange(0);
   while (at != 0) {
@@ -279,15 +280,15 @@ void Core::ReapAll() {
     engine_->Reap(at - 1);
     at = next;
   }
-  LetGoOfSelf();
+  ReleaseSelf();
 }
 
-void Core::LetGoOfSelf() {
-  // Whoever runs the strand holds a reference of its own.
-  if (self_ == nullptr || engine_->store().zombies() > 0 || engine_->anything_under_way()) return;
+void Core::ReleaseSelf() {
+  // The thread that runs the strand holds a reference of its own.
+  if (self_ == nullptr || engine_->store().zombies() > 0 || engine_->anything_in_flight()) return;
   if (std::unique_ptr<BlobStore> disk = engine_->store().CloseDisk(); disk != nullptr) {
-    // It may be a thread of its that runs us. If there is no other to be had, it
-    // stays open: that is less than to end here.
+    // The present thread may be one of the store's, so another destroys it. If no
+    // thread can be started, the store is leaked: better than to join itself here.
     BlobStore* const gone = disk.release();
     try {
       QuietThread([gone] { delete gone; }).detach();
@@ -309,6 +310,15 @@ std::optional<TierId> Core::TierNamed(std::string_view name) const {
   return std::nullopt;
 }
 
+std::vector<DeviceProcess> Core::Processes() const {
+  std::vector<DeviceProcess> processes;
+  if (device_ == nullptr) return processes;
+  for (const DeviceHolder& holder : device_->Holders()) {
+    processes.push_back({holder.pid, holder.bytes});
+  }
+  return processes;
+}
+
 Stats Core::stats() {
   Stats stats;
   RunOn(*strand_, [&] { engine_->CountInto(&stats); });
@@ -317,22 +327,22 @@ Stats Core::stats() {
     stats.misses += counter.value.load(std::memory_order_relaxed);
   }
   for (const TierId tier : kTierIds) {
-    TierSense* const sense = senses_[IndexOf(tier)].get();
-    if (sense == nullptr) continue;
+    PressureMonitor* const monitor = monitors_[IndexOf(tier)].get();
+    if (monitor == nullptr) continue;
     SourceStats& source = tier == engine_->store().top() ? stats.source
                           : tier == TierId::kHost        ? stats.host_source
                                                          : stats.disk_source;
-    sense->CountInto(&source);
+    monitor->CountInto(&source);
   }
-  if (giver_ != nullptr) giver_->CountInto(&stats.ask);
+  if (reclaim_server_ != nullptr) reclaim_server_->CountInto(&stats.ask);
   {
-    const std::lock_guard lock(give_back_mutex_);
+    const MutexLock lock(give_back_mutex_);
     stats.give_back = give_back_;
   }
   stats.device_slabs = device_ != nullptr && !device_->has_addresses();
-  // Hits are not counted when they happen: they stand in the lease words.
+  // Hits are not counted when they happen: the lease words count them.
   const Store& store = engine_->store();
-  stats.hits = store.departed_hits();
+  stats.hits = store.removed_hits();
   for (std::uint32_t id = 0; id < store.slots().high_water(); ++id) {
     const std::uint64_t word = store.slots().slot(id).word.Load();
     stats.leases += LeaseWord::LeasesOf(word);
@@ -343,24 +353,24 @@ Stats Core::stats() {
   return stats;
 }
 
-std::vector<Cache::Passage> Core::Journey(std::string_view key, std::size_t most) {
-  std::vector<Cache::Passage> journey;
+std::vector<Cache::Transition> Core::History(std::string_view key, std::size_t most) {
+  std::vector<Cache::Transition> journey;
   const std::uint64_t hash = engine_->store().index().HashOf(key);
-  RunOn(*strand_, [&] { journey = engine_->move_log().Journey(hash, most); });
+  RunOn(*strand_, [&] { journey = engine_->transfer_log().History(hash, most); });
   return journey;
 }
 
-std::vector<Cache::UnderWay> Core::MovesUnderWay(std::size_t most) {
-  std::vector<Cache::UnderWay> moves;
-  RunOn(*strand_, [&] { moves = engine_->UnderWay(most); });
-  return moves;
+std::vector<Cache::InFlight> Core::TransfersInFlight(std::size_t most) {
+  std::vector<Cache::InFlight> transfers;
+  RunOn(*strand_, [&] { transfers = engine_->InFlight(most); });
+  return transfers;
 }
 
 void Core::GaveBack(Bytes bytes, Duration took) {
   const auto& bounds = GiveBackStats::kBounds;
   const double seconds = std::chrono::duration<double>(took).count();
   const auto at = std::ranges::lower_bound(bounds, seconds) - bounds.begin();
-  const std::lock_guard lock(give_back_mutex_);
+  const MutexLock lock(give_back_mutex_);
   ++give_back_.within.at(static_cast<std::size_t>(at));
   ++give_back_.count;
   give_back_.bytes += bytes;

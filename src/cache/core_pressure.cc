@@ -1,11 +1,12 @@
-// What a cache does with pressure: it senses it between Start and Stop, passes
-// over its tiers, and gives memory back to who asks for it.
+// SPDX-License-Identifier: Apache-2.0
+// What a cache does with pressure: samples it between Start and Stop, runs passes over
+// its tiers, and gives memory back on request.
 #include <algorithm>
 #include <chrono>
 #include <new>
 #include <thread>
 
-#include "base/later.h"
+#include "base/saturating_add.h"
 #include "cache/core.h"
 
 namespace spillway {
@@ -13,15 +14,15 @@ namespace spillway {
 // --- sensing ---
 
 Status Core::Start() {
-  const std::lock_guard lock(start_mutex_);
+  const MutexLock lock(start_mutex_);
   if (started()) return {};
   for (const TierId tier : kTierIds) {
-    TierSense* const sense = senses_[IndexOf(tier)].get();
-    if (sense == nullptr) continue;
+    PressureMonitor* const monitor = monitors_[IndexOf(tier)].get();
+    if (monitor == nullptr) continue;
     RunOn(*strand_,
           [&] { engine_->ExpectSamplesEvery(tier, options_.sample_period, clock_->Now()); });
     try {
-      sense->Start(options_);
+      monitor->Start(options_);
     } catch (const std::bad_alloc&) {
       StopSensing();
       return Error{Code::kNoMemory, "no memory"};
@@ -31,20 +32,21 @@ Status Core::Start() {
   return {};
 }
 
+// After Stop pressure is unknown to the engine, and it assumes none.
 void Core::Stop() {
-  const std::lock_guard lock(start_mutex_);
+  const MutexLock lock(start_mutex_);
   if (!started()) return;
   started_.store(false, std::memory_order_relaxed);
   StopSensing();
 }
 
 void Core::StopSensing() {
-  for (const std::unique_ptr<TierSense>& sense : senses_) {
-    if (sense != nullptr) sense->Stop();
+  for (const std::unique_ptr<PressureMonitor>& monitor : monitors_) {
+    if (monitor != nullptr) monitor->Stop();
   }
   RunOn(*strand_, [this] {
     for (const TierId tier : kTierIds) {
-      if (senses_[IndexOf(tier)] == nullptr) continue;
+      if (monitors_[IndexOf(tier)] == nullptr) continue;
       engine_->ExpectSamplesEvery(tier, Duration::zero(), clock_->Now());
     }
     engine_->ForgetPressure();
@@ -67,30 +69,34 @@ Core::SampleValue Core::ValueOf(const Result<Reading>& reading) {
 
 void Core::PassSteps::Step() {
   core_->AdoptFound();
-  MoveLog& log = core_->engine_->move_log();
+  if (core_->losses_) core_->losses_->Tick(core_->clock_->Now());
+  TransferLog& log = core_->engine_->transfer_log();
   const std::uint64_t before = log.left();
   log.Collect(left_);
   try {
-    next_ == Next::kLook ? Look() : Relieve();
+    next_ == Next::kTick ? Tick() : Relieve();
   } catch (...) {
-    log.Collect(nullptr);  // Its owner may be gone by the next move.
+    log.Collect(nullptr);  // Its owner may be gone by the next event.
     throw;
   }
   log.Collect(nullptr);
   acted_ = acted_ || log.left() != before;
-  if (next_ == Next::kNothing && core_->started()) core_->engine_->Tend(core_->clock_->Now());
+  if (next_ == Next::kNothing && core_->started())
+    core_->engine_->RunBackground(core_->clock_->Now());
 }
 
-void Core::PassSteps::Look() {
+void Core::PassSteps::Tick() {
   Engine& engine = *core_->engine_;
   const TimePoint now = core_->clock_->Now();
-  if (engine.Look(now)) return;
+  if (engine.Tick(now)) return;
   const Level before = engine.level(tier_);
   if (sample_) engine.Sample(tier_, sample_->pressure, sample_->total, now, sample_->held);
   const bool run = engine.RunsOnEverySample() || engine.level(tier_) != before;
   next_ = run ? Next::kRelieve : Next::kNothing;
 }
 
+// One slice of relief: at most `reclaim_slice` of time, so that other events can run in
+// between.
 void Core::PassSteps::Relieve() {
   const TimePoint start = core_->clock_->Now();
   progress_ = core_->engine_->Relieve(
@@ -98,7 +104,7 @@ void Core::PassSteps::Relieve() {
   if (progress_ != Engine::Progress::kMore) next_ = Next::kNothing;
 }
 
-void Core::Pass(const std::optional<SampleValue>& sample, std::vector<Departure>* left) {
+void Core::Pass(const std::optional<SampleValue>& sample, std::vector<Eviction>* left) {
   const TierId top = engine_->store().top();
   for (const TierId tier : kTierIds) {
     if (!Has(engine_->store().tiers(), tier)) continue;
@@ -112,8 +118,8 @@ void Core::Pass(const std::optional<SampleValue>& sample, std::vector<Departure>
 Applied Core::Apply(std::optional<double> pressure) {
   SampleValue value{pressure, total_};
   if (!pressure) {
-    TierSense* const sense = senses_[IndexOf(engine_->store().top())].get();
-    value = sense == nullptr ? SampleValue{} : ValueOf(sense->Read());
+    PressureMonitor* const monitor = monitors_[IndexOf(engine_->store().top())].get();
+    value = monitor == nullptr ? SampleValue{} : ValueOf(monitor->Read());
   }
   Applied applied;
   Pass(value, &applied.left);
@@ -128,9 +134,10 @@ Reclaimed Core::ReclaimSome(Bytes bytes, bool* more) {
   if (reclaimed.freed >= bytes) return reclaimed;
   reclaimed.why_not_more =
       engine_->single()
-          ? "nothing here has a copy in a lower tier, and reclaim never destroys the last one"
+          ? "no entry has a copy in a lower tier, and reclaim never destroys the last copy"
       : *more ? "the time allowed ran out while more was being copied down"
-              : "what is left is leased, has no room below, or shares its memory with such";
+              : "the rest is pinned by leases, cannot be demoted because lower tiers are full, or "
+                "shares a chunk with such blocks";
   return reclaimed;
 }
 
@@ -158,7 +165,7 @@ Reclaimed Core::ReclaimUntil(Bytes bytes, std::chrono::steady_clock::time_point 
     reclaimed.why_not_more = some.why_not_more;
     if (reclaimed.freed >= bytes || !more) return reclaimed;
     if (std::chrono::steady_clock::now() >= until) return reclaimed;  // real world: as above
-    std::this_thread::sleep_for(std::chrono::microseconds(200));  // real world: movers are at work
+    std::this_thread::sleep_for(std::chrono::microseconds(200));      // real world: transfers run
   }
 }
 
@@ -170,12 +177,12 @@ void Core::Attach(std::shared_ptr<StepGraph> graph, Cache::AgentOrder order) {
     if (engine_->graph() != nullptr) engine_->graph()->Listen(this, nullptr);
     engine_->Attach(std::move(graph), std::move(order), clock_->Now());
   });
-  if (heard != nullptr) HearOf(heard);
+  if (heard != nullptr) OnGraphChanged(heard);
 }
 
-void Core::HearOf(StepGraph* graph) {
+void Core::OnGraphChanged(StepGraph* graph) {
   graph->Listen(this, [weak = weak_from_this()] {
-    // Whoever runs the strand holds us, too.
+    // The thread that runs the strand holds a reference, too.
     const std::shared_ptr<Core> core = weak.lock();
     if (core == nullptr || core->follow_posted_.exchange(true, std::memory_order_acq_rel)) return;
     core->strand_->Post(&core->follow_task_);
@@ -187,7 +194,7 @@ std::shared_ptr<StepGraph> Core::step_graph() {
   RunOn(*strand_, [&] {
     if (engine_->graph() == nullptr) {
       engine_->Attach(std::make_shared<StepGraph>(), {}, clock_->Now());
-      HearOf(engine_->graph().get());
+      OnGraphChanged(engine_->graph().get());
     }
     graph = engine_->graph();
   });
@@ -202,18 +209,18 @@ void Core::Advise(std::string_view key, const Advice& advice) {
 Mode Core::mode() {
   Mode mode = Mode::kRelaxed;
   RunOn(*strand_, [&] {
-    engine_->Follow(clock_->Now());
+    engine_->SyncGraph(clock_->Now());
     mode = engine_->mode();
   });
   return mode;
 }
 
-void Core::Look() {
+void Core::Tick() {
   bool more = true;
   while (more) {
     RunOn(*strand_, [&] {
       AdoptFound();
-      more = engine_->Look(clock_->Now());
+      more = engine_->Tick(clock_->Now());
     });
   }
 }

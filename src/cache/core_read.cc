@@ -1,18 +1,18 @@
-// The paths that need no strand: a hit, a release, a match.
+// SPDX-License-Identifier: Apache-2.0
+// The paths that need no strand: hits, releases, matches.
 #include <array>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <new>
 #include <thread>
 
 #include <fmt/format.h>
 
-#include "base/later.h"
 #include "base/mutant.h"
+#include "base/mutex.h"
 #include "base/printable.h"
-#include "base/room_for_one.h"
+#include "base/reserve_one.h"
+#include "base/saturating_add.h"
 #include "base/thread_number.h"
 #include "cache/core.h"
 #include "device/host_copy.h"
@@ -34,24 +34,28 @@ Slot* Core::FindSlot(std::uint64_t hash, std::string_view key, Index::Use use) {
 }
 
 inline bool Core::Expired(Slot* slot) const {
-  return slot->has_deadline && RecordOf(slot).extra->deadline <= clock_->Now();
+  const TimePoint deadline = DeadlineOf(*slot, RecordOf(slot));
+  return deadline != TimePoint::max() && deadline <= clock_->Now();
 }
 
+// The stamp never goes back: threads with older ticks may come later. It is written
+// only if it changes, since readers of one entry share its cache line.
 inline void Core::Stamp(Slot* slot, TimePoint tick) {
   if (slot->last_use.load(std::memory_order_relaxed) < tick.time_since_epoch().count()) {
     slot->last_use.store(tick.time_since_epoch().count(), std::memory_order_relaxed);
   }
 }
 
+// Striped by thread, so that misses of many threads do not share a cache line.
 void Core::CountMiss() {
   misses_[ThreadNumber() % misses_.size()].value.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Beside the path of a hit, and kept out of it.
+// A separate function, so that the path of a hit stays short.
 [[gnu::noinline]] Core::Found Core::Miss(Slot* expired) {
   if (expired != nullptr) {
     if (expired->word.Undo() == LeaseWord::After::kReap) HandOverForReaping(expired);
-    Look();
+    Tick();
   } else if (loading_.load(std::memory_order_relaxed)) {
     return Found::kBelow;
   }
@@ -64,7 +68,7 @@ void Core::CountMiss() {
   return Found::kBelow;
 }
 
-// Of a slot that is leased.
+// The slot must be leased.
 [[gnu::noinline]] void Core::NoteHit(const Slot& slot) const {
   const Record& record = RecordOf(&slot);
   uses_->Hit({slot.key(), record.tokens, slot.size, AgentOf(slot, record)});
@@ -81,6 +85,8 @@ inline void Core::HandOut(Slot* slot, const std::byte* data, TimePoint tick, Lea
   lease->size_ = slot->size;
 }
 
+// An expired entry is a miss at once, although the strand removes it only at its next
+// tick.
 inline Core::Found Core::Lend(Slot* slot, TimePoint tick, Lease* lease, bool is_use) {
   if (slot == nullptr || Expired(slot)) return Miss(slot);
   const std::byte* const data = slot->data.load(std::memory_order_acquire);
@@ -94,8 +100,8 @@ Core::Found Core::Find(std::string_view key, Lease* lease, bool is_use) {
   if (key.empty()) return Found::kMiss;
   const std::uint64_t hash = index_.HashOf(key);
   index_.PrefetchBucket(hash);
-  // The time is read while the bucket arrives. Later it would cost more: taking
-  // a lease is a barrier, behind which reading the clock has to wait.
+  // The clock is read while the bucket is fetched. Later it would cost more: taking a
+  // lease is a barrier, and reading the clock would have to wait for it.
   const TimePoint tick = clock_->Coarse();
   const Found found = Lend(FindSlot(hash, key, Index::Use::kCount), tick, lease, is_use);
   if (found == Found::kMiss) [[unlikely]]
@@ -105,7 +111,7 @@ Core::Found Core::Find(std::string_view key, Lease* lease, bool is_use) {
 
 Core::Found Core::Find(std::string_view key, std::optional<Place> where, Lease* lease) {
   if (!where || !on_gpu_) return Find(key, lease);
-  // Whoever brings it here notes the use.
+  // The code that brings it to `where` records the use.
   const Found found = Find(key, lease, false);
   if (found != Found::kHit) return found;
   if (PlaceOf(lease->data_) != *where && FindElsewhere(*where, lease) != Found::kHit) {
@@ -115,8 +121,8 @@ Core::Found Core::Find(std::string_view key, std::optional<Place> where, Lease* 
   return Found::kHit;
 }
 
-// What is leased is on the other side of the link: the copy that lies here, if there is
-// one. While it is leased none of them goes.
+// The leased bytes are on the other side of the link: looks for a copy on this side.
+// While the entry is leased, none of its copies is dropped.
 [[gnu::noinline]] Core::Found Core::FindElsewhere(Place where, Lease* lease) {
   Slot* const slot = lease->slot_;
   const std::byte* data = nullptr;
@@ -128,7 +134,7 @@ Core::Found Core::Find(std::string_view key, std::optional<Place> where, Lease* 
     lease->data_ = data;
     return Found::kHit;
   }
-  // Whoever brings it here counts the use.
+  // The code that brings it here counts the use.
   lease->slot_ = nullptr;
   lease->core_ = nullptr;
   return NotInMemory(slot);
@@ -168,7 +174,7 @@ Result<std::optional<Lease>> Cache::Get(std::string_view key) {
 
 void Core::HandOver(Slot* leased, const std::byte* data, Lease* lease) {
   if (leased != nullptr && Expired(leased)) {
-    // Not Miss, which looks at the time: we may be on the strand.
+    // Not Miss, which advances time: this may be the strand.
     if (leased->word.Undo() == LeaseWord::After::kReap) HandOverForReaping(leased);
     CountMiss();
   } else if (leased != nullptr) {
@@ -178,33 +184,39 @@ void Core::HandOver(Slot* leased, const std::byte* data, Lease* lease) {
   }
 }
 
-// A get that waits on its caller's thread for a copy to come up.
-struct Core::WaitingGet : Waiter {
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool is_done = false;  // Guarded by mutex.
+// A get that waits on its caller's thread until the value is in memory.
+struct Core::WaitingGet : PendingGet {
+  Mutex mutex;
+  CondVar wake;
+  bool is_done SPILLWAY_GUARDED_BY(mutex) = false;
   Slot* leased = nullptr;
   Status status;
 
-  static void Done(Waiter* self, Slot* leased, Status status) {
+  static void Done(PendingGet* self, Slot* leased, Status status) {
     auto* const get = static_cast<WaitingGet*>(self);
-    const std::lock_guard lock(get->mutex);
+    const MutexLock lock(get->mutex);
     get->leased = leased;
     get->status = std::move(status);
     get->is_done = true;
     get->wake.notify_one();
   }
+  bool IsDone() {
+    const MutexLock lock(mutex);
+    return is_done;
+  }
 };
 
 // False: it was not answered in time, and will not be.
 bool Core::Await(WaitingGet* get, Duration wait) {
-  std::unique_lock lock(get->mutex);
-  if (get->wake.wait_for(lock, BoundedWait(wait), [&] { return get->is_done; })) return true;
-  lock.unlock();
+  {
+    const MutexLock lock(get->mutex);
+    const auto done = [&]() SPILLWAY_REQUIRES(get->mutex) { return get->is_done; };
+    if (get->wake.wait_for(get->mutex, BoundedWait(wait), done)) return true;
+  }
   RunOn(*strand_, [&] {
-    if (!get->is_done) engine_->Abandon(get);
+    if (!get->IsDone()) engine_->Abandon(get);
   });
-  return get->is_done;
+  return get->IsDone();
 }
 
 Status Core::Fetch(std::string_view key, std::optional<Place> where, Duration wait, Lease* lease) {
@@ -221,7 +233,7 @@ Status Core::Fetch(std::string_view key, std::optional<Place> where, Duration wa
   RunOn(*strand_, [&] {
     const TimePoint now = clock_->Now();
     AdoptFound();
-    get.deadline = Later(now, wait);
+    get.deadline = SaturatingAdd(now, wait);
     engine_->Fetch(&get, now);
   });
   if (!Await(&get, wait)) {
@@ -241,14 +253,15 @@ std::size_t Core::Prefetch(const std::string_view* keys, std::size_t count) {
     try {
       RunOn(*strand_, [&] { coming += engine_->Prefetch(hash, keys[i], clock_->Now()) ? 1 : 0; });
     } catch (const std::bad_alloc&) {
-      continue;  // It does not come.
+      continue;  // That key is not prefetched.
     }
   }
   return coming;
 }
 
 std::size_t Core::GetMany(const std::string_view* keys, std::size_t count, Lease* leases) {
-  constexpr std::size_t kAhead = 32;  // As many cache misses as a core keeps in flight, and some.
+  // A few more than the cache misses that a core keeps in flight.
+  constexpr std::size_t kAhead = 32;
   const TimePoint tick = clock_->Coarse();
   std::array<std::uint64_t, kAhead> hashes;
   std::array<Slot*, kAhead> guesses;
@@ -282,7 +295,7 @@ std::size_t Core::GetMany(const std::string_view* keys, std::size_t count, Lease
   return below.empty() ? hits : hits + FetchMany(keys, below, leases);
 }
 
-// All loads are begun before the first is waited for.
+// Begins all loads before waiting for the first.
 std::size_t Core::FetchMany(const std::string_view* keys, const std::vector<std::size_t>& which,
                             Lease* leases) {
   std::vector<WaitingGet> gets(which.size());
@@ -292,7 +305,7 @@ std::size_t Core::FetchMany(const std::string_view* keys, const std::vector<std:
       gets[i].hash = index_.HashOf(keys[which[i]]);
       gets[i].key = keys[which[i]];
       gets[i].done = &WaitingGet::Done;
-      gets[i].deadline = Later(now, kChainWait);
+      gets[i].deadline = SaturatingAdd(now, kChainWait);
       engine_->Fetch(&gets[i], now);
     }
   });
@@ -319,8 +332,8 @@ Status Core::CopyOut(std::string_view key, const Lease& lease, const Sink& sink)
                  fmt::format("get '{}': the sink has {} bytes, the value {}", Printable(key),
                              sink.bytes(), lease.size())};
   }
-  // A GPU knows its own addresses from the host's. All memory of the cpu device
-  // is the host's, too; only who pretends to have some (scenarios) is asked.
+  // A GPU tells its own addresses from the host's. All memory of the cpu device is host
+  // memory; the tier is asked because scenarios only pretend to have memory.
   if (const Tier* tier = engine_->store().memory(TierId::kDevice); tier != nullptr) {
     return tier->Read(lease.data(), lease.size(), sink);
   }
@@ -359,17 +372,17 @@ bool Core::Touch(std::string_view key) {
 std::size_t Core::Match(const std::vector<std::string_view>& keys, std::vector<Lease>* leases) {
   const TimePoint tick = clock_->Coarse();
   std::size_t run = 0;
-  std::uint64_t before = 0;  // Generation of the entry in front.
+  std::uint64_t before = 0;  // Generation of the previous entry.
   for (const std::string_view key : keys) {
     if (key.empty()) break;
-    if (leases != nullptr) RoomForOne(*leases);
+    if (leases != nullptr) ReserveOne(*leases);
     const std::uint64_t hash = index_.HashOf(key);
     Slot* slot = FindSlot(hash, key, leases ? Index::Use::kCount : Index::Use::kPeek);
     if (slot == nullptr && leases != nullptr) engine_->NoteMiss(hash);
     if (slot == nullptr) break;
     const Record& record = RecordOf(slot);
-    // The first may be the middle of a longer chain; behind it every declared
-    // parent must be the very generation in front.
+    // The first key may be the middle of a longer chain. Behind it every declared
+    // parent must be exactly the previous entry's generation.
     const bool linked = run == 0 || !record.parent_declared() ||
                         record.parent_generation == before ||
                         MutantOn(Mutant::kMatchIgnoresGeneration);
@@ -382,8 +395,8 @@ std::size_t Core::Match(const std::vector<std::string_view>& keys, std::vector<L
     before = record.generation;
     ++run;
     if (leases != nullptr) {
-      // Not Lend: if its time ran out just now, the run would have a hole. What
-      // is not in memory is brought up; until then the lease keeps the entry.
+      // Not Lend: if the entry expired just now, the run would have a hole. An entry
+      // that is not in memory is brought up; until then the lease keeps it.
       Lease& lease = leases->emplace_back();
       if (slot->data.load(std::memory_order_acquire) == nullptr) {
         Lease up;
@@ -411,7 +424,7 @@ std::size_t Core::Match(const std::vector<std::string_view>& keys, std::vector<L
 
 namespace {
 
-// Of a slot the caller holds by a lease, which is not counted.
+// Requires a lease of the caller, which is not counted.
 Cache::EntryInfo InfoOf(const Slot& slot, Record& record, TimePoint now) {
   const std::uint64_t word = slot.word.Load();
   Cache::EntryInfo info;
@@ -427,7 +440,7 @@ Cache::EntryInfo InfoOf(const Slot& slot, Record& record, TimePoint now) {
   for (const TierId tier : kTierIds) {
     if (!Has(copies, tier)) continue;
     info.tier = spillway::Name(tier);
-    info.backed = (copies & BelowMask(tier)) != 0;
+    info.clean = (copies & LowerCopiesMask(tier)) != 0;
     break;
   }
   return info;

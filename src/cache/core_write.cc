@@ -1,27 +1,26 @@
-// Writes: bytes copied on the caller's thread, admitted and committed on the
-// strand, and settled with the disk.
+// SPDX-License-Identifier: Apache-2.0
+// Writes: bytes are copied on the caller's thread, admitted and committed on the
+// strand, and recorded by the disk before the caller is answered.
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <cstring>
-#include <mutex>
 #include <new>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "base/later.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/printable.h"
+#include "base/saturating_add.h"
 #include "cache/core.h"
 
 namespace spillway {
 
 namespace {
 constexpr std::size_t kOperationsInFlightMax = 1 << 16;
-// How long a write waits until the disk knows that what it replaced has gone. A
-// disk that takes longer hangs, and is not waited for again until it answers.
-constexpr Duration kSettleWithin = std::chrono::seconds(1);
+// How long a write waits until the disk has recorded that the replaced value is gone. A
+// disk that takes longer hangs; later writes do not wait for it until it answers.
+constexpr Duration kFlushDeletesWithin = std::chrono::seconds(1);
 }  // namespace
 
 Status Core::CheckSource(std::string_view key, const Source& source,
@@ -51,16 +50,20 @@ Status Core::CheckSource(std::string_view key, const Source& source,
 namespace {
 
 // A set that waits for room on its caller's thread.
-struct WaitingSet : Engine::Parked {
+struct WaitingSet : Engine::PendingSet {
   Core* core = nullptr;
   const NewEntry* entry = nullptr;
   Result<std::uint32_t> slot = std::uint32_t{kNoSlot};
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool done = false;  // Guarded by mutex.
+  Mutex mutex;
+  CondVar wake;
+  bool done SPILLWAY_GUARDED_BY(mutex) = false;
 
+  bool IsDone() {
+    const MutexLock lock(mutex);
+    return done;
+  }
   void End() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     done = true;
     wake.notify_one();
   }
@@ -69,15 +72,15 @@ struct WaitingSet : Engine::Parked {
 Error NoRoomInTime(std::string_view key) {
   return {
       Code::kBlocked,
-      fmt::format("set '{}': room was being made for it in the tiers below, and did not come in "
-                  "time (room_wait)",
+      fmt::format("set '{}': room is being made for it in lower tiers, but not within room_wait",
                   Printable(key))};
 }
 
-bool RetrySet(Engine::Parked* parked, bool expired) {
-  auto* const set = static_cast<WaitingSet*>(parked);
+// Called by the engine when there may be room, on the strand.
+bool RetrySet(Engine::PendingSet* pending_set, bool expired) {
+  auto* const set = static_cast<WaitingSet*>(pending_set);
   bool soon = false;
-  // On somebody else's event, who has no part in it.
+  // Runs in another call's event, which must not see our exceptions.
   try {
     set->slot = expired ? NoRoomInTime(set->entry->key)
                         : set->core->engine().Admit(*set->entry, set->core->clock().Now(), &soon);
@@ -99,101 +102,44 @@ Result<std::uint32_t> Core::WaitForRoom(const NewEntry& entry) {
   set.retry = &RetrySet;
   RunOn(*strand_, [&] {
     const TimePoint now = clock_->Now();
-    set.deadline = Later(now, options_.room_wait);
-    // Room may have come since it was refused.
+    set.deadline = SaturatingAdd(now, options_.room_wait);
+    // There may be room since it was refused.
     bool soon = false;
     set.slot = engine_->Admit(entry, now, &soon);
-    soon ? engine_->Park(&set) : set.End();
+    soon ? engine_->AddPendingSet(&set) : set.End();
   });
-  std::unique_lock lock(set.mutex);
-  const bool in_time =
-      set.wake.wait_for(lock, BoundedWait(options_.room_wait), [&] { return set.done; });
-  lock.unlock();
+  bool in_time = false;
+  {
+    const MutexLock lock(set.mutex);
+    in_time = set.wake.wait_for(set.mutex, BoundedWait(options_.room_wait),
+                                [&]() SPILLWAY_REQUIRES(set.mutex) { return set.done; });
+  }
   if (!in_time) {
     RunOn(*strand_, [&] {
-      if (set.done) return;
-      engine_->Unpark(&set);
+      if (set.IsDone()) return;
+      engine_->RemovePendingSet(&set);
       set.slot = Error{Code::kBlocked, "too late"};
     });
   }
   return std::move(set.slot);
 }
 
-bool Core::SetBeside(std::string_view key, std::uint64_t hash, const Source& source,
-                     const SetOptions& options) {
-  Inlet& inlet = engine_->inlet();
-  const Bytes bytes = source.bytes();
-  if (!inlet.open() || !Inlet::IsPlain(key, bytes, options)) return false;
-  index_.PrefetchToChange(hash);
-  Inlet::Lane& lane = inlet.LaneFor(bytes);
-  const auto restock = [&] {
-    try {
-      engine_->Stock(&lane, bytes, clock_->Now());
-    } catch (...) {  // NOLINT(bugprone-empty-catch)
-      // No memory, or a client that throws where it is told: there is less in stock.
-    }
-  };
-  bool stocked = false;
-  for (;;) {
-    bool stock = false;
-    bool set = false;
-    bool had_room = false;
-    {
-      // An event that takes its time is waited for as events are, asleep.
-      if (!lane.lock.try_lock_briefly()) return false;
-      const std::lock_guard held(lane.lock, std::adopt_lock);
-      const std::uint32_t id = lane.Take(bytes, &stock);
-      had_room = id != kNoSlot;
-      if (had_room) {
-        lane.PrefetchNext(engine_->store().slots());
-        Slot& slot = engine_->store().slots().slot(id);
-        slot.hash.store(hash, std::memory_order_relaxed);
-        slot.key_bytes_less_one = static_cast<std::uint16_t>(key.size() - 1);
-        std::memcpy(slot.inline_key, key.data(), key.size());
-        slot.no_idle_ttl = !options.idle_ttl;
-        set = WriteBeside(id, source);
-        set ? lane.Came(id) : lane.PutBack(id);
-      }
-    }
-    // While there is some left nobody need wait for more.
-    if (had_room) {
-      if (stock) TryRunBeside(*guarded_, restock);
-      return set;
-    }
-    if (!stock || std::exchange(stocked, true)) return false;
-    RunOn(*strand_, restock, true);
-  }
-}
-
-// Of a reservation that is the caller's, its key written. False: it is not set, and
-// still that.
-bool Core::WriteBeside(std::uint32_t reservation, const Source& source) {
-  Store& store = engine_->store();
-  Slot& slot = store.slots().slot(reservation);
-  slot.last_use.store(clock_->Coarse().time_since_epoch().count(), std::memory_order_relaxed);
-  std::byte* const block = slot.data.load(std::memory_order_relaxed);
-  return store.memory(TierId::kDevice)->Write(block, source).has_value() &&
-         store.index().LinkNew(reservation);
-}
-
+// Small values in host memory are admitted, copied and committed in one event. Others
+// take three steps: admitted on the strand, copied on this thread, committed on the
+// strand; so a large copy does not hold up other events.
 Status Core::Set(std::string_view key, const Source& source, const SetOptions& options) {
   if (Status ok = CheckSource(key, source, options); !ok) return ok;
   Store& store = engine_->store();
   const std::uint64_t hash = index_.HashOf(key);
-  if (SetBeside(key, hash, source, options)) return {};
   NewEntry entry{key, hash, source.bytes(), options, WhereIs(source)};
   bool soon = false;
   bool done = false;
-  bool unsettled = false;
+  bool deletes_pending = false;
   bool* const may_wait = engine_->single() ? nullptr : &soon;
   Result<std::uint32_t> slot = std::uint32_t{kNoSlot};
   RunOn(*strand_, [&] {
     const TimePoint now = clock_->Now();
     entry.absent = store.index().Lookup(entry.hash, key) == kNoSlot;
-    if (!entry.absent && entry.bytes <= kCopyOnStrandMax && engine_->Rewrite(entry, source, now)) {
-      done = true;
-      return;
-    }
     slot = engine_->Admit(entry, now, may_wait);
     if (!slot || entry.bytes > kCopyOnStrandMax || store.ReservedIn(*slot) == TierId::kDisk) return;
     Tier* const tier = store.memory(store.ReservedIn(*slot));
@@ -206,10 +152,10 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
     }
     engine_->Commit(*slot, now, entry.absent);
     engine_->Advise(key, Advice(options), now);
-    unsettled = engine_->TakeUnsettled();
+    deletes_pending = engine_->TakeDeletesPending();
     done = true;
   });
-  entry.absent = false;  // From here on others may set it, too.
+  entry.absent = false;  // From here on other threads may set the key.
   if (soon) slot = WaitForRoom(entry);
   if (!slot) return slot.error();
   if (!done) {
@@ -217,10 +163,10 @@ Status Core::Set(std::string_view key, const Source& source, const SetOptions& o
     RunOn(*strand_, [&] {
       engine_->Commit(*slot, clock_->Now());
       engine_->Advise(key, Advice(options), clock_->Now());
-      unsettled = engine_->TakeUnsettled();
+      deletes_pending = engine_->TakeDeletesPending();
     });
   }
-  if (unsettled) SettleWrite();
+  if (deletes_pending) FlushAfterWrite();
   return {};
 }
 
@@ -228,7 +174,7 @@ Status Core::Fill(std::uint32_t reservation, const Source& source) {
   Store& store = engine_->store();
   const TierId tier = store.ReservedIn(reservation);
   if (tier != TierId::kDisk) {
-    // Only the device can read what lies on it, wherever it goes.
+    // Only the device can read its memory, wherever the bytes go.
     Tier* const by = on_gpu_ ? store.memory(TierId::kDevice) : store.memory(tier);
     Status written = by->Write(store.slots().slot(reservation).data, source);
     if (!written) RunOn(*strand_, [&] { engine_->Abort(reservation); });
@@ -236,12 +182,12 @@ Status Core::Fill(std::uint32_t reservation, const Source& source) {
   }
   BlobFacts facts;
   BlobId blob = kNoBlob;
-  Seal seal;  // Made on the way.
+  Seal seal;  // Computed during the write.
   Status written;
   try {
     RunOn(*strand_, [&] {
       facts = store.BlobFactsOf(reservation);
-      blob = store.BelowOf(reservation).blob;
+      blob = store.LowerCopiesOf(reservation).blob;
     });
     if (WhereIs(source) == Place::kDevice) {
       std::vector<std::byte> by_way_of(source.bytes());
@@ -258,7 +204,7 @@ Status Core::Fill(std::uint32_t reservation, const Source& source) {
   }
   RunOn(*strand_, [&] {
     if (written) {
-      store.BelowOf(reservation).seal = std::move(seal);
+      store.LowerCopiesOf(reservation).seal = std::move(seal);
     } else {
       engine_->Abort(reservation);
     }
@@ -270,59 +216,69 @@ bool Core::Erase(std::string_view key) {
   if (key.empty()) return false;
   const std::uint64_t hash = engine_->store().index().HashOf(key);
   bool was_there = false;
-  bool unsettled = false;
+  bool deletes_pending = false;
   RunOn(*strand_, [&] {
     was_there = engine_->Erase(hash, key, clock_->Now());
-    unsettled = engine_->TakeUnsettled();
+    deletes_pending = engine_->TakeDeletesPending();
   });
-  if (unsettled) SettleWrite();
+  if (deletes_pending) FlushAfterWrite();
   return was_there;
 }
 
 void Core::Clear() {
-  bool unsettled = false;
+  bool deletes_pending = false;
   RunOn(*strand_, [&] {
     engine_->Clear(clock_->Now());
-    unsettled = engine_->TakeUnsettled();
+    deletes_pending = engine_->TakeDeletesPending();
   });
-  if (unsettled) SettleWrite();
+  if (deletes_pending) FlushAfterWrite();
 }
 
-// The new value stands, whatever the disk does; who wants to know more asks for
-// it by Settle, Close, stats or Explain.
-void Core::SettleWrite() {
+// The new value is in force, whatever the disk does; FlushDeletes, Close, stats and Explain
+// tell whether the disk has recorded it.
+void Core::FlushAfterWrite() {
   try {
-    (void)Settle(kSettleWithin);
+    // One write waits in vain for a folder that takes long to read; those behind it do not.
+    if (!loads_late_.load(std::memory_order_relaxed) && !AwaitLoading(load_within_)) {
+      loads_late_.store(true, std::memory_order_relaxed);
+    }
+    (void)FlushDeletes(kFlushDeletesWithin);
   } catch (const std::bad_alloc&) {
-    // It was tried; only the words are missing.
+    // It was tried; there was only no memory for the message.
   }
 }
 
-Status Core::Settle(Duration within) {
-  BlobStore* const disk = engine_->store().disk();
-  if (disk == nullptr || !needs_settling()) return {};
-  // What is still being read in goes when it is found.
-  Duration left = within;
-  while (loading_.load(std::memory_order_acquire) && !loads_late_.load(std::memory_order_relaxed)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // real world: a disk is being read
-    left -= std::chrono::milliseconds(1);
-    if (left <= Duration::zero()) loads_late_.store(true, std::memory_order_relaxed);
+bool Core::AwaitLoading(Duration within) {
+  if (load_within_ <= Duration::zero()) return !loading();
+  const auto until =
+      std::chrono::steady_clock::now() + BoundedWait(within);  // real world: see below
+  while (loading()) {
+    if (std::chrono::steady_clock::now() > until) return false;  // real world: a disk is being read
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));   // real world: as above
   }
-  if (disk->Settle(BoundedWait(within)) && !loading_.load(std::memory_order_acquire)) {
-    said_unsettled_.store(false, std::memory_order_relaxed);
+  return true;
+}
+
+Status Core::FlushDeletes(Duration within) {
+  BlobStore* const disk = engine_->store().disk();
+  if (disk == nullptr || !has_pending_deletes()) return {};
+  // Older blobs that are still being read in are freed when they are found.
+  const bool is_loaded = loads_late_.load(std::memory_order_relaxed) || AwaitLoading(within);
+  if (disk->FlushDeletes(BoundedWait(within)) && is_loaded && !loading()) {
+    said_pending_.store(false, std::memory_order_relaxed);
     return {};
   }
-  const std::uint64_t unsettled = disk->stats().unsettled;
-  // None is owed: the last of them are being written, and that takes too long.
+  const std::uint64_t deletes_pending = disk->stats().deletes_pending;
+  // None is counted: the last ones are being written, and that takes too long.
   const std::string of_what =
-      unsettled == 0 ? "the last values" : fmt::format("{} values", unsettled);
-  const std::string why = disk->unsettled_why();  // It may just have been told.
+      deletes_pending == 0 ? "the last values" : fmt::format("{} values", deletes_pending);
+  const std::string why = disk->pending_why();  // It may just have been recorded.
   Error error{
       Code::kUnavailable,
-      fmt::format("disk: it could not be told yet of {} that were set anew or erased: after a kill "
-                  "an older one may be found ({})",
-                  of_what, why.empty() ? "it takes long to answer" : why)};
-  if (!said_unsettled_.exchange(true)) LogWarning("{}", error.message);
+      fmt::format("disk: deletes could not be written yet for {} that were set again, erased or "
+                  "given another deadline: after a kill an older one may be found ({})",
+                  of_what, why.empty() ? "the disk takes long to answer" : why)};
+  if (!said_pending_.exchange(true)) LogWarning("{}", error.message);
   return error;
 }
 

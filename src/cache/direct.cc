@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cache/direct.h"
 
 #include <cstring>
@@ -6,7 +7,9 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/mutant.h"
 #include "base/strand.h"
+#include "cache/batch.h"
 
 namespace spillway {
 
@@ -42,14 +45,14 @@ Direct::Wrote Direct::CommitSlot(std::uint32_t slot, const SetOptions& options, 
   const Slot& where = store.slots().slot(slot);
   const Advice advice(options);
   try {
-    // It may have left again when Commit returns.
+    // Commit may remove the entry again before it returns, so the key is copied.
     const std::string key(advice.empty() ? std::string_view() : where.key());
     wrote.was_new = engine.Commit(slot, now, absent);
     engine.Advise(key, advice, now);
   } catch (const std::bad_alloc&) {
     wrote.status = NoMemory();
   }
-  static_cast<void>(engine.TakeUnsettled());  // needs_settling() knows.
+  static_cast<void>(engine.TakeDeletesPending());  // has_pending_deletes() knows.
   return wrote;
 }
 
@@ -71,6 +74,8 @@ std::optional<std::uint32_t> Direct::AdmitInMemory(const NewEntry& entry, TimePo
   return *slot;
 }
 
+// Up to kCopyOnStrandMax bytes: one event on the strand. Larger values are copied on
+// the caller's thread, between two events.
 Direct::Wrote Direct::Set(std::string_view key, std::string_view value, const SetOptions& options,
                           TimePoint deadline) {
   if (value.size() > kCopyOnStrandMax) {
@@ -85,14 +90,11 @@ Direct::Wrote Direct::Set(std::string_view key, std::string_view value, const Se
   if (wrote.status = engine.Check(key, value.size(), options); !wrote.status) return wrote;
   Store& store = engine.store();
   NewEntry entry{key, store.index().HashOf(key), value.size(), options, Place::kHost};
+  entry.old_goes_last = true;
   RunOn(core_->strand(), [&] {
     const TimePoint now = core_->clock().Now();
     try {
       entry.absent = store.index().Lookup(entry.hash, key) == kNoSlot;
-      if (!entry.absent && deadline == TimePoint::max() &&
-          engine.Rewrite(entry, Source(value.data(), value.size()), now)) {
-        return;
-      }
       const std::optional<std::uint32_t> slot = AdmitInMemory(entry, now, &wrote);
       if (!slot) return;
       const TierId in = store.ReservedIn(*slot);
@@ -114,16 +116,21 @@ Direct::Wrote Direct::Set(std::string_view key, std::string_view value, const Se
 }
 
 Direct::Wrote Direct::Reserve(std::string_view key, Bytes bytes, const SetOptions& options,
-                              Reservation* reservation) {
+                              Reservation* reservation, Old old) {
   Wrote wrote;
   Engine& engine = core_->engine();
   if (wrote.status = engine.Check(key, bytes, options); !wrote.status) return wrote;
   Store& store = engine.store();
-  const NewEntry entry{key, store.index().HashOf(key), bytes, options, Place::kHost};
+  NewEntry entry{key, store.index().HashOf(key), bytes, options, Place::kHost};
+  entry.old_stays = old == Old::kStays && !MutantOn(Mutant::kRoomOfOldValue);
+  entry.old_goes_last = !entry.old_stays;
   RunOn(core_->strand(), [&] {
     try {
       const std::optional<std::uint32_t> slot = AdmitInMemory(entry, core_->clock().Now(), &wrote);
-      if (!slot) return;
+      if (!slot) {
+        wrote.old_in_way = !wrote.on_disk && engine.old_was_in_way();
+        return;
+      }
       reservation->core_ = core_;
       reservation->slot_ = *slot;
       reservation->data_ = store.BlockIn(*slot, store.ReservedIn(*slot));
@@ -171,6 +178,12 @@ void Direct::Advise(std::string_view key, const SetOptions& said) {
   core_->Advise(key, Advice(said));
 }
 
+void Direct::Submit(Operation* operations, std::size_t count, Duration within, Completion done,
+                    TimePoint ttl_from) {
+  Batch::Submit(core_->shared_from_this(), operations, count, within, std::move(done), ttl_from);
+}
+
+// An entry whose deadline has passed is erased, too, but counts as absent.
 bool Direct::Erase(std::string_view key) {
   if (key.empty()) return false;
   Engine& engine = core_->engine();
@@ -181,7 +194,7 @@ bool Direct::Erase(std::string_view key) {
     const std::uint32_t slot = engine.store().index().Lookup(hash, key);
     const bool over = slot != kNoSlot && engine.DeadlineOf(slot) <= now;
     was_there = engine.Erase(hash, key, now) && !over;
-    static_cast<void>(engine.TakeUnsettled());
+    static_cast<void>(engine.TakeDeletesPending());
   });
   return was_there;
 }
@@ -189,7 +202,7 @@ bool Direct::Erase(std::string_view key) {
 void Direct::Clear() {
   RunOn(core_->strand(), [&] {
     core_->engine().Clear(core_->clock().Now());
-    static_cast<void>(core_->engine().TakeUnsettled());
+    static_cast<void>(core_->engine().TakeDeletesPending());
   });
 }
 
@@ -214,7 +227,9 @@ Direct::Changed Direct::ChangeDeadline(std::string_view key, TimePoint deadline)
   RunOn(core_->strand(), [&] {
     const std::uint32_t slot = engine.store().index().Lookup(hash, key);
     if (slot == kNoSlot || engine.DeadlineOf(slot) <= core_->clock().Now()) return;
-    changed = engine.ChangeDeadline(slot, deadline) ? Changed::kYes : Changed::kSetAnew;
+    engine.ChangeDeadline(slot, deadline);
+    static_cast<void>(engine.TakeDeletesPending());  // has_pending_deletes() knows.
+    changed = Changed::kYes;
   });
   return changed;
 }
@@ -248,13 +263,48 @@ std::uint64_t Direct::Scan(std::uint64_t cursor,
   return Scan(cursor, 1, visit);
 }
 
+std::array<Index::Count, kKeyGroups> Direct::CountGroups() {
+  std::array<Index::Count, kKeyGroups> counts;
+  RunOn(core_->strand(), [&] { counts = core_->engine().store().index().counts(); });
+  return counts;
+}
+
+void Direct::ClearGroup(std::uint8_t group) {
+  RunOn(core_->strand(), [&] {
+    core_->engine().ClearGroup(group, core_->clock().Now());
+    static_cast<void>(core_->engine().TakeDeletesPending());
+  });
+}
+
+std::string Direct::AnyKey(std::uint8_t group, std::uint64_t random) {
+  const Engine& engine = core_->engine();
+  const Store& store = engine.store();
+  std::string key;
+  RunOn(core_->strand(), [&] {
+    const TimePoint now = core_->clock().Now();
+    const std::uint32_t slot = store.index().AnyOf(
+        group, random, [&](std::uint32_t id) { return engine.DeadlineOf(id) > now; });
+    if (slot != kNoSlot) key = store.slots().slot(slot).key();
+  });
+  return key;
+}
+
 std::uint64_t Direct::Scan(std::uint64_t cursor, std::size_t buckets,
-                           const std::function<void(std::string_view)>& visit) {
+                           const std::function<void(std::string_view)>& visit,
+                           std::optional<std::uint8_t> group) {
   const Engine& engine = core_->engine();
   const Store& store = engine.store();
   RunOn(core_->strand(), [&] {
     const TimePoint now = core_->clock().Now();
     for (std::size_t i = 0; i < buckets; ++i) {
+      if (group) {
+        const std::optional<std::uint64_t> at = store.index().FirstWith(cursor, *group);
+        if (!at) {
+          cursor = 0;
+          return;
+        }
+        cursor = *at;
+      }
       cursor = store.index().Scan(cursor, [&](std::uint32_t slot) {
         if (engine.DeadlineOf(slot) > now) visit(store.slots().slot(slot).key());
       });
@@ -264,8 +314,9 @@ std::uint64_t Direct::Scan(std::uint64_t cursor, std::size_t buckets,
   return cursor;
 }
 
-bool Direct::needs_settling() const {
-  return core_->engine().store().disk() != nullptr && core_->needs_settling();
+bool Direct::has_pending_deletes() const {
+  if (MutantOn(Mutant::kReplyBeforeFlush)) return false;
+  return core_->engine().store().disk() != nullptr && core_->has_pending_deletes();
 }
 
 }  // namespace spillway

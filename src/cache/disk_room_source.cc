@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cache/disk_room_source.h"
 
 #include <sys/stat.h>
@@ -14,7 +15,7 @@
 namespace spillway {
 
 namespace {
-constexpr Bytes kStatBlock = 512;  // What st_blocks counts in, on every file system.
+constexpr Bytes kStatBlock = 512;  // The unit of st_blocks on every file system.
 }
 
 DiskRoomSource::DiskRoomSource(std::string directory)

@@ -1,6 +1,7 @@
-// Pressure of a disk tier: how much it has taken of what it could have, its own
-// files and what is free beside them. Files of others are not pressure by
-// themselves (nothing of ours makes them smaller), only what they leave free.
+// SPDX-License-Identifier: Apache-2.0
+// Pressure of the disk tier: its own files as a share of their size plus the free space
+// of the file system. Files of others count only through the space they leave free,
+// since no eviction of ours makes them smaller.
 #pragma once
 
 #include <string>

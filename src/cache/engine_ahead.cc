@@ -1,13 +1,15 @@
-// Prefetch ahead of the step: what a graph wants soon comes up before it is
-// asked for, whole chains, the root first. It takes free memory, that of the
-// dead, and that of backed entries the graph itself wants later; never that of
-// an entry of whom nothing is known, and nothing without a copy below. What it
-// brings is counted until it is read, or goes unread.
+// SPDX-License-Identifier: Apache-2.0
+// Prefetch ahead of the step: entries that a graph wants soon are brought up before
+// they are asked for, whole chains, the root first. Their room comes from free memory,
+// from entries the graph has retired, and from clean entries that the graph itself
+// wants later; never from an entry of which the graph knows nothing, nor from one
+// without a copy below. Prefetched bytes are counted as useful, late or wasted.
 #include <algorithm>
 #include <new>
+#include <ranges>
 #include <utility>
 
-#include "base/room_for_one.h"
+#include "base/reserve_one.h"
 #include "base/times.h"
 #include "cache/engine.h"
 
@@ -15,41 +17,43 @@ namespace spillway {
 
 namespace {
 constexpr std::size_t kInFlightMax = 4;
-// Less likely ones come only into memory that is free.
+// Entries less likely to be used are brought up into free memory only.
 constexpr double kLikely = 0.2;
-// What takes long to load begins so much earlier than it must.
+// A load begins this much earlier than its measured duration asks for.
 constexpr double kLoadTimes = 1.5;
 constexpr double kLoadSlackS = 0.05;
-// How many are looked at to make room for one, and how many of them in a row may
-// be of no use.
+// How many entries are examined to make room for one, and how many of them in a row may
+// be unsuitable.
 constexpr std::size_t kTakenMax = 256;
 constexpr int kLooksMax = 16;
 
 }  // namespace
 
-double Engine::EtaOf(const Outlook& outlook, TimePoint now) {
-  return std::max(outlook.eta_s - InSeconds(now - outlook.as_of), 0.0);
+// Seconds until the predicted use, from now.
+double Engine::EtaOf(const NextUse& next_use, TimePoint now) {
+  return std::max(next_use.eta_s - InSeconds(now - next_use.as_of), 0.0);
 }
 
-bool Engine::IsSoon(const Outlook& outlook, TimePoint now) const {
-  if (!outlook.wanted()) return false;
-  if (outlook.steps <= settings_.options.prefetch_steps) return true;
+// Within the setting's number of steps, or so soon that loading must begin now.
+bool Engine::IsSoon(const NextUse& next_use, TimePoint now) const {
+  if (!next_use.wanted()) return false;
+  if (next_use.steps <= settings_.options.prefetch_steps) return true;
   if (up_rate_ <= 0) return false;
-  const double load = static_cast<double>(outlook.bytes) / up_rate_;
-  return EtaOf(outlook, now) <= kLoadTimes * load + kLoadSlackS;
+  const double load = static_cast<double>(next_use.bytes) / up_rate_;
+  return EtaOf(next_use, now) <= kLoadTimes * load + kLoadSlackS;
 }
 
-// Where a step reads it in place: on a GPU, or else in any memory.
+// Whether a step can read it in place: on a GPU, or otherwise in any memory.
 bool Engine::IsUp(std::uint32_t slot) const {
   const bool gpu = store_->on_gpu();
   return store_->DataIn(slot, gpu ? std::optional(Place::kDevice) : std::nullopt) != nullptr;
 }
 
-void Engine::NoteSoon(const Outlook& outlook, TimePoint now) {
+void Engine::NoteSoon(const NextUse& next_use, TimePoint now) {
   if (single() || settings_.options.prefetch_steps == 0) return;
-  if (IsUp(outlook.id.slot) || !IsSoon(outlook, now)) return;
-  if (soon_.size() >= soon_.capacity()) return;  // Reserved when a graph came.
-  if (std::ranges::find(soon_, outlook.id) == soon_.end()) soon_.push_back(outlook.id);
+  if (IsUp(next_use.id.slot) || !IsSoon(next_use, now)) return;
+  if (soon_.size() >= soon_.capacity()) return;  // Reserved by Attach.
+  if (std::ranges::find(soon_, next_use.id) == soon_.end()) soon_.push_back(next_use.id);
 }
 
 void Engine::PrefetchAhead(TimePoint now) {
@@ -57,74 +61,74 @@ void Engine::PrefetchAhead(TimePoint now) {
   try {
     TryPrefetchAhead(now);
   } catch (const std::bad_alloc&) {
-    // Another time.
+    // The next call tries again.
   }
 }
 
 void Engine::TryPrefetchAhead(TimePoint now) {
-  SettleAhead();
-  for (Move* transfer : transfers_) {
-    // Nobody wants it any more: its run has ended, or another branch was taken.
-    if (!ahead_.contains(transfer->id.slot) || transfer->waiters != nullptr) continue;
-    const Outlook* const outlook = outlooks_.Find(transfer->id);
-    const bool wanted = outlook != nullptr && outlook->wanted();
+  CancelPrefetchOf();
+  for (Transfer* transfer : transfers_) {
+    // The graph does not want it any more: its run has ended, or took another branch.
+    if (!ahead_.contains(transfer->id.slot) || transfer->pending_gets != nullptr) continue;
+    const NextUse* const next_use = next_uses_.Find(transfer->id);
+    const bool wanted = next_use != nullptr && next_use->wanted();
     if (wanted) continue;
     transfer->cancelled.store(true, std::memory_order_relaxed);
   }
   std::erase_if(soon_, [&](EntryId id) {
-    const Outlook* const outlook = outlooks_.Find(id);
-    return outlook == nullptr || !store_->IsLive(id) || IsUp(id.slot) || !IsSoon(*outlook, now);
+    const NextUse* const next_use = next_uses_.Find(id);
+    return next_use == nullptr || !store_->IsLive(id) || IsUp(id.slot) || !IsSoon(*next_use, now);
   });
-  if (!outlooks_.in_force || level(top_->id) >= Level::kCritical || soon_.empty()) return;
+  if (!next_uses_.in_force || level(top_->id) >= Level::kCritical || soon_.empty()) return;
   std::ranges::sort(soon_, [&](EntryId a, EntryId b) {
-    const Outlook& of_a = *outlooks_.Find(a);
-    const Outlook& of_b = *outlooks_.Find(b);
+    const NextUse& of_a = *next_uses_.Find(a);
+    const NextUse& of_b = *next_uses_.Find(b);
     if (of_a.steps != of_b.steps) return of_a.steps < of_b.steps;
     if (of_a.p != of_b.p) return of_a.p > of_b.p;
     if (of_a.bytes != of_b.bytes) return of_a.bytes < of_b.bytes;
     return a.slot < b.slot;
   });
   no_room_ = {};
-  // Who runs reads its own at once: for that there must be room first.
+  // A running step reads its own entries at once: keep room for them first.
   kept_for_running_ = 0;
   for (const EntryId id : soon_) {
-    const Outlook& outlook = *outlooks_.Find(id);
-    if (outlook.kind == Outlook::Kind::kRunning) kept_for_running_ += outlook.bytes;
+    const NextUse& next_use = *next_uses_.Find(id);
+    if (next_use.kind == NextUse::Kind::kRunning) kept_for_running_ += next_use.bytes;
   }
   for (const EntryId id : soon_) {
-    if (outlooks_.Find(id)->kind == Outlook::Kind::kRunning) continue;
+    if (next_uses_.Find(id)->kind == NextUse::Kind::kRunning) continue;
     if (!BringChain(id.slot, now)) return;
   }
 }
 
-// False: the link is busy enough.
+// False: enough transfers are in flight.
 bool Engine::BringChain(std::uint32_t slot, TimePoint now) {
-  const Outlook& outlook = *outlooks_.Find(store_->IdOf(slot));
+  const NextUse& next_use = *next_uses_.Find(store_->IdOf(slot));
   std::vector<std::uint32_t> chain;
   for (std::uint32_t up = slot; up != kNoSlot; up = store_->ParentOf(up)) {
     if (!IsUp(up)) chain.push_back(up);
   }
-  for (auto next = chain.rbegin(); next != chain.rend(); ++next) {
-    const Below* const below = store_->slots().record(*next).below;
+  for (const std::uint32_t next : std::views::reverse(chain)) {
+    const LowerCopies* const below = store_->slots().record(next).below;
     if (below != nullptr && below->transfer != nullptr) continue;
     std::size_t in_flight = 0;
-    Bytes bytes = store_->slots().slot(*next).size;
-    for (const Move* transfer : transfers_) {
+    Bytes bytes = store_->slots().slot(next).size;
+    for (const Transfer* transfer : transfers_) {
       if (transfer->to >= transfer->from || transfer->priority != Priority::kPrefetch) continue;
       ++in_flight;
       bytes += transfer->bytes;
     }
-    // What can't arrive in time is not begun, but for the first.
+    // A load that can't arrive in time is not begun, except the first.
     const bool in_time =
-        up_rate_ <= 0 || static_cast<double>(bytes) / up_rate_ <= EtaOf(outlook, now);
+        up_rate_ <= 0 || static_cast<double>(bytes) / up_rate_ <= EtaOf(next_use, now);
     if (in_flight >= kInFlightMax || (in_flight > 0 && !in_time)) return false;
-    if (!BringAhead(*next, outlook, now)) return true;
+    if (!BringAhead(next, next_use, now)) return true;
   }
   return true;
 }
 
 // False: there is no room for it.
-bool Engine::BringAhead(std::uint32_t slot, const Outlook& outlook, TimePoint now) {
+bool Engine::BringAhead(std::uint32_t slot, const NextUse& next_use, TimePoint now) {
   const bool to_device =
       store_->on_gpu() && Has(store_->slots().record(slot).copies, TierId::kHost);
   const TierId id = to_device                             ? TierId::kDevice
@@ -134,9 +138,9 @@ bool Engine::BringAhead(std::uint32_t slot, const Outlook& outlook, TimePoint no
   const Bytes size = store_->slots().slot(slot).size;
   if (level(id) >= Level::kCritical || tier.gone || size > GrowthLimit(tier)) return false;
   if (const Bytes lacking = Lacking(tier, size + kept_for_running_); lacking > 0) {
-    if (outlook.p < kLikely || !DropLater(tier, outlook, lacking, now)) return false;
+    if (next_use.p < kLikely || !DropAfterwards(tier, next_use, lacking, now)) return false;
   }
-  ahead_[slot] = {};  // Room in the table first.
+  ahead_[slot] = {};  // Allocates, before the transfer starts.
   const bool going = to_device ? BringToDevice(slot, Priority::kPrefetch, now)
                                : BringUp(slot, Priority::kPrefetch, false, now).has_value();
   if (!going) {
@@ -150,22 +154,23 @@ bool Engine::BringAhead(std::uint32_t slot, const Outlook& outlook, TimePoint no
   return true;
 }
 
-// Room in a tier for what is wanted at `outlook`: all of `bytes`, or nobody goes.
-bool Engine::DropLater(TierState& tier, const Outlook& outlook, Bytes bytes, TimePoint now) {
+// Makes room in a tier for an entry with this next use: drops all of `bytes`, or
+// nothing.
+bool Engine::DropAfterwards(TierState& tier, const NextUse& next_use, Bytes bytes, TimePoint now) {
   if (tier.last()) return false;
-  const double rate = outlook.conf * outlook.p / (EtaOf(outlook, now) + 1);
-  // A look takes a while; who was found too little for is told at once, and so are
-  // those who are wanted no sooner and need no less.
+  const double rate = next_use.conf * next_use.p / (EtaOf(next_use, now) + 1);
+  // Cache failed prefetch reservations within one scan: a scan is slow, and would fail
+  // again for an entry that is wanted no sooner and needs no less.
   std::optional<NoRoom>& no_room = no_room_[IndexOf(tier.id)];
-  if (no_room && bytes >= no_room->bytes && outlook.steps >= no_room->steps &&
+  if (no_room && bytes >= no_room->bytes && next_use.steps >= no_room->steps &&
       rate <= no_room->rate) {
     return false;
   }
   const auto later = [&](EntryId id) {
-    const Outlook* const other = outlooks_.Find(id);
+    const NextUse* const other = next_uses_.Find(id);
     if (other == nullptr || ahead_.contains(id.slot)) return false;
     if (!other->wanted()) return true;
-    return other->kind == Outlook::Kind::kWanted && other->steps > outlook.steps &&
+    return other->kind == NextUse::Kind::kWanted && other->steps > next_use.steps &&
            RateOf(*other, store_->FactsOf(id.slot, tier.id), now) < rate;
   };
   std::vector<EntryId> taken;
@@ -174,10 +179,10 @@ bool Engine::DropLater(TierState& tier, const Outlook& outlook, Bytes bytes, Tim
   going.reserve(kTakenMax);
   Bytes found = 0;
   for (int looks = 0; looks < kLooksMax && found < bytes && taken.size() < kTakenMax; ++looks) {
-    const std::optional<EntryId> next = tier.backed->Next(level(tier.id));
+    const std::optional<EntryId> next = tier.clean->Next(level(tier.id));
     if (!next) break;
     taken.push_back(*next);
-    if (!later(*next) || !MayGo(tier, next->slot)) continue;
+    if (!later(*next) || !MayBeEvicted(tier, next->slot)) continue;
     going.push_back(*next);
     found += store_->slots().slot(next->slot).size;
     looks = 0;
@@ -191,13 +196,14 @@ bool Engine::DropLater(TierState& tier, const Outlook& outlook, Bytes bytes, Tim
     if (store_->IsLive(id)) Enter(id.slot);
   }
   const bool enough = before - std::min(before, store_->bytes(tier.id)) >= bytes;
-  if (!enough) no_room = NoRoom{bytes, outlook.steps, rate};
+  if (!enough) no_room = NoRoom{bytes, next_use.steps, rate};
   return enough;
 }
 
 // --- what came of it ---
 
-void Engine::SettleAhead() {
+// A prefetched entry that was read since it arrived was useful.
+void Engine::CancelPrefetchOf() {
   std::erase_if(ahead_, [&](const auto& each) {
     const Ahead& ahead = each.second;
     if (!store_->IsLive(ahead.id)) return true;
@@ -208,7 +214,7 @@ void Engine::SettleAhead() {
   });
 }
 
-// Somebody asked for it while it was on its way.
+// A get asked for it while it was in flight.
 void Engine::AheadIsLate(std::uint32_t slot) {
   const auto found = ahead_.find(slot);
   if (found == ahead_.end()) return;
@@ -216,7 +222,7 @@ void Engine::AheadIsLate(std::uint32_t slot) {
   ahead_.erase(found);
 }
 
-// It has arrived, or not; it is up no longer.
+// The transfer has ended, with or without success.
 void Engine::AheadArrived(std::uint32_t slot, bool arrived) {
   const auto found = ahead_.find(slot);
   if (found == ahead_.end()) return;

@@ -1,5 +1,6 @@
-// What the engine says of itself: pressure, what is free, why a set is refused,
-// and all its counts.
+// SPDX-License-Identifier: Apache-2.0
+// What the engine reports about itself: pressure, free memory, why a set is refused,
+// and its counts.
 #include <algorithm>
 #include <chrono>
 
@@ -11,10 +12,11 @@ namespace spillway {
 
 std::optional<double> Engine::pressure(TierId id) const {
   const TierState& tier = state(id);
-  if (tier.gauge.unknown()) return std::nullopt;
+  if (tier.estimator.unknown()) return std::nullopt;
   return Pressure(tier);
 }
 
+// Sets are refused for pressure only if no tier takes them.
 bool Engine::is_blocked() const {
   for (const TierState* tier = top_; tier != nullptr; tier = tier->below) {
     if (!tier->blocked()) return false;
@@ -27,9 +29,9 @@ Bytes Engine::capacity(TierId tier) const {
   return none ? Tier::kUnlimited : store_->capacity(tier);
 }
 
-// Physical: by the last good sample and all that we did since.
+// Physical: by the last good sample and our own changes since.
 Bytes Engine::FreeMemory(const TierState& tier) const {
-  const Bytes available = tier.gauge.Free(FirmBytes(tier));
+  const Bytes available = tier.estimator.Free(DirtyBytes(tier));
   const Bytes clean = single() ? 0 : store_->clean(tier.id);
   return available - std::min(available, clean);
 }
@@ -43,7 +45,7 @@ Status Engine::WhyBlocked(std::string_view what) const {
         tier == top_ ? "" : "; ", store_->name(tier->id), Pressure(*tier),
         tier->governor->left_at(Level::kEmergency),
         std::chrono::duration_cast<std::chrono::milliseconds>(settings_.options.dwell).count(),
-        Promised(*tier));
+        ReservedForPeers(*tier));
   }
   return Error{Code::kBlocked, std::move(text)};
 }
@@ -58,13 +60,12 @@ void Engine::CountInto(Stats* stats) const {
   stats->level_changes = top_->level_changes;
   stats->samples = top_->samples;
   stats->samples_failed = top_->samples_failed;
-  // What is kept ready for sets to come is nobody's yet.
-  stats->reservations = store_->reservations() - stocked().slots;
+  stats->reservations = store_->reservations();
   stats->index_bytes = store_->index_bytes();
   log_.CountInto(stats);
   counts_.CountInto(&stats->moves);
-  stats->moves.under_way = transfers_.size();
-  stats->moves.passing_bytes = store_->passing_bytes();
+  stats->moves.in_flight = transfers_.size();
+  stats->moves.staging_bytes = store_->staging_bytes();
   stats->loading = loading_;
   CountScores(&stats->score);
   for (const TierState* tier = top_; tier != nullptr; tier = tier->below) {
@@ -79,17 +80,17 @@ void Engine::CountTier(const TierState& tier, TierStats* stats) const {
   stats->name = store_->name(tier.id);
   stats->capacity = capacity(tier.id) == Tier::kUnlimited ? 0 : capacity(tier.id);
   stats->entries = store_->entries(tier.id);
-  stats->bytes = store_->bytes(tier.id) - (&tier == top_ ? stocked().bytes : 0);
-  stats->backed = store_->backed_bytes(tier.id);
-  stats->clean = single() ? 0 : store_->clean(tier.id);
+  stats->bytes = store_->bytes(tier.id);
+  stats->clean = store_->clean_bytes(tier.id);
+  stats->clean_chunks = single() ? 0 : store_->clean(tier.id);
   stats->held = store_->held(tier.id);
-  stats->total = tier.gauge.total();
+  stats->total = tier.estimator.total();
   stats->free = FreeMemory(tier);
   stats->slack = stats->held - std::min(stats->held, stats->bytes);
   const Bytes taken = stats->total - std::min(stats->total, stats->free);
   stats->others = taken - std::min(taken, stats->held + stats->overhead);
-  stats->reserve = tier.reserve == 0 ? 0 : tier.gauge.Raised(tier.reserve);
-  stats->granted = tier.grants.left();
+  stats->reserve = tier.reserve == 0 ? 0 : tier.estimator.Raised(tier.reserve);
+  stats->granted = tier.reservations.left();
   stats->pressure = pressure(tier.id);
   stats->level = tier.level.load(std::memory_order_relaxed);
   stats->level_since = tier.level_since;
@@ -100,11 +101,23 @@ void Engine::CountTier(const TierState& tier, TierStats* stats) const {
   log_.CountInto(tier.id, stats);
   if (tier.id == TierId::kDisk) {
     const BlobStoreStats files = store_->disk()->stats();
-    stats->files = {files.written,       files.value_written,   files.read,
-                    files.corrupt,       files.io_errors,       files.syncs,
-                    files.sync_failures, files.recovered,       files.recovery_rejected,
-                    files.unsettled,     files.settle_failures, files.voided,
-                    files.quarantined,   files.direct,          store_->disk()->why()};
+    stats->files = {files.written,
+                    files.value_written,
+                    files.read,
+                    files.corrupt,
+                    files.io_errors,
+                    files.syncs,
+                    files.sync_failures,
+                    files.recovered,
+                    files.recovery_rejected,
+                    files.recovery_mended,
+                    files.recovery_given_up,
+                    files.deletes_pending,
+                    files.delete_flush_failures,
+                    files.voided,
+                    files.quarantined,
+                    files.direct,
+                    store_->disk()->why()};
   }
 }
 

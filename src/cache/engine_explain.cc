@@ -1,4 +1,5 @@
-// Answers for people: where an entry is, why it left, who would leave next.
+// SPDX-License-Identifier: Apache-2.0
+// Answers for people: where an entry is, why it was evicted, and the eviction order.
 #include <algorithm>
 #include <unordered_map>
 
@@ -8,6 +9,7 @@
 #include "base/printable.h"
 #include "base/times.h"
 #include "cache/engine.h"
+#include "cache/explain_words.h"
 
 namespace spillway {
 
@@ -50,44 +52,44 @@ std::string_view Meaning(Reason reason) {
 std::string Engine::Explain(std::uint64_t hash, std::string_view key, TimePoint now) const {
   std::string text = ExplainNow(hash, key, now);
   if (store_->disk() == nullptr) return text;
-  const std::uint64_t unsettled = store_->disk()->stats().unsettled;
-  if (unsettled == 0) return text;
-  return text + fmt::format(
-                    "\nThe disk could not be told yet of {} values that were set anew or erased: "
-                    "after a restart an older one may be found ({}).",
-                    unsettled, store_->disk()->unsettled_why());
+  const std::uint64_t deletes_pending = store_->disk()->stats().deletes_pending;
+  if (deletes_pending == 0) return text;
+  return text +
+         fmt::format(
+             "\nDeletes could not be written to disk yet for {} values that were set again or "
+             "erased: after a restart an older one may be found ({}).",
+             deletes_pending, store_->disk()->pending_why());
 }
 
 std::string Engine::ExplainNow(std::uint64_t hash, std::string_view key, TimePoint now) const {
-  const std::string name = Printable(key);
   const std::uint32_t slot = store_->index().Lookup(hash, key);
   constexpr std::size_t kMoves = 8;
-  const std::vector<MoveLog::Trace> traces = log_.Find(hash, kMoves);
+  const std::vector<TransferLog::Trace> traces = log_.Find(hash, kMoves);
   if (slot != kNoSlot) return ExplainLive(slot, traces, now);
   if (traces.empty()) {
-    return fmt::format(
-        "'{}' is not here: never set, or longer ago than the last {} departures.\n{}", name,
-        MoveLog::kTraces,
-        loading_ ? "The disk tier is still being read in: it may be found yet."
-                 : "A set would bring it in.");
+    return fmt::format("{} the last {} evictions and removals.\n{}", NeverHeardOf(key),
+                       TransferLog::kTraces,
+                       loading_ ? "The disk tier is still being read in: it may still be found."
+                                : "A set would bring it in.");
   }
-  const MoveLog::Trace& last = traces.front();
+  const TransferLog::Trace& last = traces.front();
   return fmt::format(
-             "'{}' left the {} tier {:.1f} s ago: {} ({}), because {}; level {}, pressure {:.3f}, "
+             "'{}' was removed from the {} tier {:.1f} s ago: {} ({}), because {}; level {}, "
+             "pressure {:.3f}, "
              "policy {}. It had {} bytes and {} tokens, generation {}.\n"
              "No lower tier keeps a copy: only a set brings it back.",
-             name, Name(last.tier), InSeconds(now - last.at), Name(last.action), Name(last.reason),
-             Meaning(last.reason), Name(last.level), last.pressure, top_->firm->policy.name,
-             last.bytes, last.tokens, last.generation) +
-         Journey(traces, last.generation, 1, now);
+             Printable(key), Name(last.tier), InSeconds(now - last.at), Name(last.action),
+             Name(last.reason), Meaning(last.reason), Name(last.level), last.pressure,
+             top_->dirty->policy.name, last.bytes, last.tokens, last.generation) +
+         History(traces, last.generation, 1, now);
 }
 
 // What happened to this generation before, oldest first.
-std::string Engine::Journey(const std::vector<MoveLog::Trace>& traces, std::uint64_t generation,
+std::string Engine::History(const std::vector<TransferLog::Trace>& traces, std::uint64_t generation,
                             std::size_t skip, TimePoint now) {
   std::string out;
   for (std::size_t i = traces.size(); i-- > skip;) {
-    const MoveLog::Trace& trace = traces[i];
+    const TransferLog::Trace& trace = traces[i];
     if (trace.generation != generation) continue;
     out += fmt::format("\n{:.1f} s ago: {} from the {} tier ({}), level {}, pressure {:.3f}.",
                        InSeconds(now - trace.at), Name(trace.action), Name(trace.tier),
@@ -96,7 +98,7 @@ std::string Engine::Journey(const std::vector<MoveLog::Trace>& traces, std::uint
   return out;
 }
 
-std::string Engine::ExplainLive(std::uint32_t slot, const std::vector<MoveLog::Trace>& traces,
+std::string Engine::ExplainLive(std::uint32_t slot, const std::vector<TransferLog::Trace>& traces,
                                 TimePoint now) const {
   const Record& record = store_->slots().record(slot);
   const Facts facts = store_->FactsOf(slot, store_->top());
@@ -116,43 +118,53 @@ std::string Engine::ExplainLive(std::uint32_t slot, const std::vector<MoveLog::T
       *std::max_element(record.children.begin(), record.children.end()));
   const TierState& tier = state(uppermost);
   if (record.below != nullptr && record.below->transfer != nullptr) {
-    const Move& transfer = *record.below->transfer;
+    const Transfer& transfer = *record.below->transfer;
     out += transfer.from == transfer.to
                ? std::string("It is being verified on disk.")
-               : fmt::format("It is on its way from the {} to the {} tier.", Name(transfer.from),
+               : fmt::format("It is being copied from the {} to the {} tier.", Name(transfer.from),
                              Name(transfer.to));
   } else if (store_->Leases(slot) > 0) {
-    out += "It can't leave while it is leased.";
+    out += "It can't be evicted while it is leased.";
   } else if (record.children[IndexOf(uppermost)] > 0) {
-    out += "It leaves only after the entries that continue it.";
+    out += "It is evicted only after the entries that continue it.";
   } else {
-    out += fmt::format("It may leave: level {}, policy {}, order {}.", Name(level(uppermost)),
-                       tier.firm->policy.name, OrderName(tier));
+    out += fmt::format("It may be evicted: level {}, policy {}, order {}.", Name(level(uppermost)),
+                       tier.dirty->policy.name, OrderName(tier));
   }
   if (uppermost == TierId::kDisk) out += " A get brings it up.";
   out += ExplainWorth(slot, uppermost, now);
-  return out + Journey(traces, record.generation, 0, now);
+  return out + History(traces, record.generation, 0, now);
 }
 
-void Engine::NoteArrival(const Move& move, TimePoint now) {
-  const std::uint32_t slot = move.id.slot;
+void Engine::NoteArrival(const Transfer& transfer, TimePoint now) {
+  const std::uint32_t slot = transfer.id.slot;
   log_.Came({store_->slots().slot(slot).hash.load(std::memory_order_relaxed), now,
-             store_->slots().record(slot).generation, move.bytes, move.from, move.to});
+             store_->slots().record(slot).generation, transfer.bytes, transfer.from, transfer.to});
 }
 
-std::vector<Cache::UnderWay> Engine::UnderWay(std::size_t most) const {
-  std::vector<Cache::UnderWay> all;
-  for (const Move* move : transfers_) {
+std::vector<Cache::InFlight> Engine::InFlight(std::size_t most) const {
+  std::vector<Cache::InFlight> all;
+  for (const Transfer* transfer : transfers_) {
     if (all.size() == most) break;
-    if (move->from == move->to) continue;  // It is only verified.
-    all.push_back({std::string(store_->slots().slot(move->id.slot).key()), Name(move->from),
-                   Name(move->to), move->bytes});
+    if (transfer->from == transfer->to) continue;  // It is only being verified.
+    all.push_back({std::string(store_->slots().slot(transfer->id.slot).key()), Name(transfer->from),
+                   Name(transfer->to), transfer->bytes});
   }
   return all;
 }
 
-std::vector<std::string> Engine::LeavingOrder() const {
-  if (outlooks_.in_force) return ForeseenOrder();
+std::vector<std::string> Engine::EvictionOrder() const {
+  std::vector<std::string> out;
+  for (const std::uint32_t slot : EvictionSlots())
+    out.emplace_back(store_->slots().slot(slot).key());
+  return out;
+}
+
+// The order in which the top tier would be emptied now: repeatedly the first leaf by
+// the order in force, each eviction making a leaf of its parent when it was the last
+// child. Leased entries are left out.
+std::vector<std::uint32_t> Engine::EvictionSlots() const {
+  if (next_uses_.in_force) return PredictedOrder();
   struct Candidate {
     std::int64_t key;
     std::uint64_t place;
@@ -166,7 +178,7 @@ std::vector<std::string> Engine::LeavingOrder() const {
   const auto consider = [&](std::uint32_t slot, std::uint32_t left) {
     if (left > 0 || store_->Leases(slot) > 0) return;
     const Facts facts = store_->FactsOf(slot, store_->top());
-    const std::int64_t key = top_->firm->policy.order->KeyOf(level(), store_->IdOf(slot), facts);
+    const std::int64_t key = top_->dirty->policy.order->KeyOf(level(), store_->IdOf(slot), facts);
     heap.push_back({key, facts.place, slot});
     std::push_heap(heap.begin(), heap.end(), std::greater<>());
   };
@@ -178,12 +190,12 @@ std::vector<std::string> Engine::LeavingOrder() const {
     if (count > 0) children[slot] = count;
     consider(slot, count);
   }
-  std::vector<std::string> out;
+  std::vector<std::uint32_t> out;
   while (!heap.empty()) {
     std::pop_heap(heap.begin(), heap.end(), std::greater<>());
     const std::uint32_t slot = heap.back().slot;
     heap.pop_back();
-    out.emplace_back(store_->slots().slot(slot).key());
+    out.push_back(slot);
     const std::uint32_t parent = store_->ParentOf(slot);
     if (parent != kNoSlot && Has(store_->slots().record(parent).copies, store_->top())) {
       consider(parent, --children[parent]);

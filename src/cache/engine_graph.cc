@@ -1,44 +1,47 @@
-// The step graph in the engine: what it says of keys becomes outlooks of
-// entries, heard change by change. What it says is a hint; how often it was
-// right is counted, and a graph that is mostly wrong orders nobody.
+// SPDX-License-Identifier: Apache-2.0
+// The step graph in the engine: what it predicts of keys becomes next uses of entries,
+// read change by change. Predictions are hints. The engine counts how often they were
+// right, and a graph that is mostly wrong orders nothing.
 #include <algorithm>
 #include <new>
+#include <ranges>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "base/mutant.h"
-#include "base/room_for_one.h"
+#include "base/reserve_one.h"
 #include "cache/engine.h"
 #include "cache/use_log.h"
 
 namespace spillway {
 
 namespace {
-// Time alone changes what a graph says; so often is it asked again.
+// Time alone changes what a graph predicts, so it is read again this often.
 constexpr Duration kHearEvery = std::chrono::milliseconds(100);
-// A step of unknown length, to compare advice without steps with steps.
+// Assumed length of a step, to compare advice without steps with steps.
 constexpr double kStepS = 10;
-// Of about so many foretellings the share that came true decides; it is not
-// believed any more below the one, and again above the other.
+// The share that came true of about this many predictions decides: the graph is
+// distrusted below kTrustLeast, and trusted again above kTrustAgain.
 constexpr double kForetellings = 64;
-// "Again" without a time: most come back within a minute or two.
+// "Again" without a time: most entries are used again within a minute or two.
 constexpr Duration kAgainIn = std::chrono::minutes(1);
 constexpr Duration kFarthest = std::chrono::hours(24);
 constexpr std::size_t kSoonMax = 1024;
 constexpr double kTrustLeast = 0.5;
 constexpr double kTrustAgain = 0.65;
 
-Outlook::Kind KindOf(const KeyFacts& facts) {
-  if (facts.retired) return Outlook::Kind::kDead;
-  if (facts.running) return Outlook::Kind::kRunning;
-  return facts.steps == 0U ? Outlook::Kind::kNext : Outlook::Kind::kWanted;
+NextUse::Kind KindOf(const KeyFacts& facts) {
+  if (facts.retired) return NextUse::Kind::kDead;
+  if (facts.running) return NextUse::Kind::kRunning;
+  return facts.steps == 0U ? NextUse::Kind::kNext : NextUse::Kind::kWanted;
 }
 }  // namespace
 
 void Engine::Attach(std::shared_ptr<StepGraph> graph, Cache::AgentOrder order, TimePoint now) {
   if (graph_ == nullptr && graph == nullptr) return;
   for (std::uint32_t slot = 0; slot < store_->slots().high_water(); ++slot) {
-    if (graph_ != nullptr && store_->IsLive(store_->IdOf(slot))) Unforesee(slot, false);
+    if (graph_ != nullptr && store_->IsLive(store_->IdOf(slot))) ForgetNextUse(slot, false);
   }
   graph_ = std::move(graph);
   outside_ = std::move(order);
@@ -47,20 +50,20 @@ void Engine::Attach(std::shared_ptr<StepGraph> graph, Cache::AgentOrder order, T
   heard_at_ = TimePoint();
   right_ = wrong_ = 0;
   trusted_ = true;
-  attached_ = outlooks_.in_force = false;
-  outlooks_.armed = outlooks_.armed || graph_ != nullptr;
+  attached_ = next_uses_.in_force = false;
+  next_uses_.armed = next_uses_.armed || graph_ != nullptr;
   soon_.clear();
-  soon_.reserve(kSoonMax);  // Who is dropped and wanted soon is noted without memory.
+  soon_.reserve(kSoonMax);  // NoteSoon must need no memory.
   for (std::uint32_t slot = 0; slot < store_->slots().high_water(); ++slot) {
     if (!store_->IsLive(store_->IdOf(slot))) continue;
     if (graph_ != nullptr) Introduce(slot, now);
     Enter(slot);
   }
   if (outside_) AskOutside(now);
-  if (graph_ != nullptr) Hear(now);
+  if (graph_ != nullptr) SyncGraphChanges(now);
 }
 
-// An order of agents is a run in which they follow one another, the last named
+// An order of agents is a run in which they follow one another, the last named one
 // first: it could start now.
 void Engine::AskOutside(TimePoint now) {
   static constexpr std::string_view kRun = "outside";
@@ -70,47 +73,48 @@ void Engine::AskOutside(TimePoint now) {
   (void)graph_->EndRun(kRun, RunState::kFinished, now);
   if (agents_.empty() || !graph_->BeginRun(kRun, {}, now)) return;
   std::string before;
-  for (auto agent = agents_.rbegin(); agent != agents_.rend(); ++agent) {
-    // What is no name, or named twice, is passed over.
-    if (!graph_->AddStep(kRun, {*agent, *agent}, now)) continue;
-    if (!before.empty()) (void)graph_->AddEdge(kRun, {before, *agent}, now);
-    before = *agent;
+  for (const std::string& agent : std::views::reverse(agents_)) {
+    // Empty names and names given twice are skipped.
+    if (!graph_->AddStep(kRun, {agent, agent}, now)) continue;
+    if (!before.empty()) (void)graph_->AddEdge(kRun, {before, agent}, now);
+    before = agent;
   }
 }
 
-void Engine::Follow(TimePoint now) {
-  if (scores_ != nullptr) HearUses(now);
+void Engine::SyncGraph(TimePoint now) {
+  if (scores_ != nullptr) TakeReportedUses(now);
   if (graph_ == nullptr || closed_) return;
-  outlooks_.now = now;
+  next_uses_.now = now;
   if (outside_ && now - heard_at_ >= kHearEvery) AskOutside(now);
   if (graph_->told() == heard_ && now - heard_at_ < kHearEvery) return;
   if (MutantOn(Mutant::kGraphChangesMissed) && heard_ != 0) return;
   try {
-    Hear(now);
+    SyncGraphChanges(now);
   } catch (const std::bad_alloc&) {
-    // The version is the old one: it is heard the next time.
+    // The version is still the old one: the next call reads the changes again.
   }
 }
 
-void Engine::FollowExactly(TimePoint now) {
-  if (graph_ != nullptr) (void)graph_->ChangedSince(graph_->version(), now);  // Settles all of it.
+void Engine::SyncGraphExactly(TimePoint now) {
+  if (graph_ != nullptr) (void)graph_->ChangedSince(graph_->version(), now);  // Updates all keys.
   heard_at_ = TimePoint();
-  Follow(now);
+  SyncGraph(now);
 }
 
-// Throws bad_alloc, and is as it was or further.
-void Engine::Hear(TimePoint now) {
-  outlooks_.now = now;
+// Throws bad_alloc; then it has read nothing or a part.
+void Engine::SyncGraphChanges(TimePoint now) {
+  next_uses_.now = now;
   heard_ = graph_->told();
   heard_at_ = now;
   told_.clear();
+  // Collects first: the visitor must not call the graph, as LinkUp does below.
   const Pulse pulse = graph_->VisitChanges(
       graph_version_, now, [this](std::string_view key, const KeyFacts& facts) {
         const std::uint32_t slot = store_->index().Lookup(store_->index().HashOf(key), key);
         if (slot != kNoSlot) told_.push_back({store_->IdOf(slot), facts});
       });
   for (const Told& told : told_) {
-    if (store_->IsLive(told.id)) Foresee(told.id.slot, told.facts, now);
+    if (store_->IsLive(told.id)) UpdateNextUse(told.id.slot, told.facts, now);
   }
   graph_version_ = pulse.version;
   for (const Told& told : told_) {
@@ -118,64 +122,67 @@ void Engine::Hear(TimePoint now) {
   }
   attached_ = pulse.attached;
   Trust(pulse);
-  const bool by_name = top_->firm->policy.name == "workflow";
-  outlooks_.in_force = trusted_ && (attached_ || by_name || MutantOn(Mutant::kIdleGraphOrders));
+  const bool by_name = top_->dirty->policy.name == "workflow";
+  next_uses_.in_force = trusted_ && (attached_ || by_name || MutantOn(Mutant::kIdleGraphOrders));
   PrefetchAhead(now);
 }
 
-void Engine::Foresee(std::uint32_t slot, const KeyFacts& facts, TimePoint now) {
+// Updates the next use of an entry. It must leave its queues first: they rank by that
+// next use.
+void Engine::UpdateNextUse(std::uint32_t slot, const KeyFacts& facts, TimePoint now) {
   const EntryId id = store_->IdOf(slot);
   const Record& record = store_->slots().record(slot);
-  Outlook* outlook = outlooks_.Find(id);
-  if (outlook == nullptr && !facts.known) return;
-  if (outlook != nullptr && !facts.running) Judge(*outlook, slot);
+  NextUse* next_use = next_uses_.Find(id);
+  if (next_use == nullptr && !facts.known) return;
+  if (next_use != nullptr && !facts.running) Judge(*next_use, slot);
   const bool over = !facts.known || facts.retired || facts.steps;
-  if (outlook != nullptr && outlook->advised && over) JudgeAdvice(*outlook, slot);
-  if (facts.known) outlook = outlooks_.Make(id);
+  if (next_use != nullptr && next_use->advised && over) JudgeAdvice(*next_use, slot);
+  if (facts.known) next_use = next_uses_.Make(id);
   for (const TierId tier : kTierIds) {
-    if (Has(record.copies, tier)) state(tier).LineOf(record).foresight.Left(id);
+    if (Has(record.copies, tier)) state(tier).QueueOf(record).workflow_order.Left(id);
   }
   if (!facts.known) {
-    outlooks_.Erase(id);
+    next_uses_.Erase(id);
   } else {
-    const bool ran = outlook->kind == Outlook::Kind::kRunning;
-    outlook->kind = KindOf(facts);
-    outlook->bytes = store_->slots().slot(slot).size;
-    outlook->eta_s = facts.eta_ms / 1000;
-    outlook->steps = facts.steps.value_or(
-        1 + static_cast<std::uint32_t>(std::clamp(outlook->eta_s / kStepS, 0.0, 1e9)));
-    outlook->p = facts.p;
-    outlook->conf = facts.conf;
-    outlook->as_of = now;
-    outlook->running_since = facts.running_since;
-    outlook->advised = !facts.steps && !facts.retired;
+    const bool ran = next_use->kind == NextUse::Kind::kRunning;
+    next_use->kind = KindOf(facts);
+    next_use->bytes = store_->slots().slot(slot).size;
+    next_use->eta_s = facts.eta_ms / 1000;
+    next_use->steps = facts.steps.value_or(
+        1 + static_cast<std::uint32_t>(std::clamp(next_use->eta_s / kStepS, 0.0, 1e9)));
+    next_use->p = facts.p;
+    next_use->conf = facts.conf;
+    next_use->as_of = now;
+    next_use->running_since = facts.running_since;
+    next_use->advised = !facts.steps && !facts.retired;
     if (!ran) {
-      outlook->uses_then = LeaseWord::AcquiresOf(store_->slots().slot(slot).word.Load());
+      next_use->uses_then = LeaseWord::AcquiresOf(store_->slots().slot(slot).word.Load());
     }
-    ++outlook->version;
-    NoteSoon(*outlook, now);
+    next_uses_.Changed(next_use);
+    NoteSoon(*next_use, now);
   }
   for (const TierId tier : kTierIds) {
     if (!Has(record.copies, tier)) continue;
-    Line& line = state(tier).LineOf(record);
+    EvictionQueue& queue = state(tier).QueueOf(record);
     Facts read;
-    if (line.view.Read(id, &read) && !line.foresight.Entered(id, read)) line.lacks_somebody = true;
+    if (queue.view.Read(id, &read) && !queue.workflow_order.Entered(id, read))
+      queue.lacks_entries = true;
   }
 }
 
-// The step that used it is over: did it?
-void Engine::Judge(const Outlook& outlook, std::uint32_t slot) {
-  if (outlook.kind != Outlook::Kind::kRunning) return;
+// The step that should have used the entry is over: checks whether it did.
+void Engine::Judge(const NextUse& next_use, std::uint32_t slot) {
+  if (next_use.kind != NextUse::Kind::kRunning) return;
   const std::uint64_t uses = LeaseWord::AcquiresOf(store_->slots().slot(slot).word.Load());
-  if (uses != outlook.uses_then || store_->Leases(slot) != store_->PinsOf(slot)) return;
-  // When it began it was taken for right.
+  if (uses != next_use.uses_then || store_->Leases(slot) != store_->PinsOf(slot)) return;
+  // The prediction counted as right when the step began.
   right_ = std::max(right_ - 1, 0.0);
   wrong_ += 1;
 }
 
 void Engine::Advise(std::string_view key, const Advice& advice, TimePoint now) {
   if (advice.empty()) return;
-  if (uses_ != nullptr) uses_->Hear(key, advice.hint);
+  if (uses_ != nullptr) uses_->Record(key, advice.hint);
   if (scores_ != nullptr) TellScores(key, advice, now);
   if (graph_ == nullptr) return;
   const Hint hint = advice.hint;
@@ -183,15 +190,15 @@ void Engine::Advise(std::string_view key, const Advice& advice, TimePoint now) {
   const Duration when = std::clamp(advice.eta.value_or(kAgainIn), Duration::zero(), kFarthest);
   try {
     if (!advice.step.empty()) BindToStep(advice.step, key, now);
-    // Full is no matter.
+    // A full graph ignores it.
     if (hint != Hint::kNone) (void)graph_->Advise(key, when, p, now);
-    Follow(now);
+    SyncGraph(now);
   } catch (const std::bad_alloc&) {
-    // It was a hint.
+    // It was only a hint.
   }
 }
 
-// `step` is RUN/STEP: the key is of that step's agent.
+// `step` is RUN/STEP: binds the key to the agent of that step.
 void Engine::BindToStep(std::string_view step, std::string_view key, TimePoint now) {
   const std::size_t slash = step.rfind('/');
   if (slash == std::string_view::npos) return;
@@ -200,10 +207,10 @@ void Engine::BindToStep(std::string_view step, std::string_view key, TimePoint n
   if (agent) (void)graph_->Bind(run, *agent, key, KeyKind::kHistory, now);
 }
 
-// Said to be used again by a client, and its time is over.
-void Engine::JudgeAdvice(const Outlook& outlook, std::uint32_t slot) {
+// A client said that the entry would be used again, and that time is over.
+void Engine::JudgeAdvice(const NextUse& next_use, std::uint32_t slot) {
   const std::uint64_t uses = LeaseWord::AcquiresOf(store_->slots().slot(slot).word.Load());
-  (uses != outlook.uses_then ? again_right_ : again_wrong_) += 1;
+  (uses != next_use.uses_then ? again_right_ : again_wrong_) += 1;
   const double all = again_right_ + again_wrong_;
   if (all > kForetellings) {
     again_right_ *= kForetellings / all;
@@ -211,6 +218,8 @@ void Engine::JudgeAdvice(const Outlook& outlook, std::uint32_t slot) {
   }
 }
 
+// Counts how many starts of steps the graph predicted, with older counts fading, and
+// decides whether its order is used. Two thresholds, so that trust does not flap.
 void Engine::Trust(const Pulse& pulse) {
   const auto starts = static_cast<double>(pulse.starts - starts_seen_);
   const auto wrong = static_cast<double>(pulse.mispredictions - mispredictions_seen_);
@@ -223,7 +232,7 @@ void Engine::Trust(const Pulse& pulse) {
     right_ *= kForetellings / all;
     wrong_ *= kForetellings / all;
   }
-  // A few are no evidence.
+  // A few predictions are no evidence.
   const double share = (right_ + 4) / (right_ + wrong_ + 4);
   trusted_ = share >= (trusted_ ? kTrustLeast : kTrustAgain);
 }
@@ -232,25 +241,25 @@ void Engine::Introduce(std::uint32_t slot, TimePoint now) {
   const Slot& where = store_->slots().slot(slot);
   try {
     const std::string_view agent = AgentOf(where, store_->slots().record(slot));
-    // Full is no matter: then it is not known.
+    // A full graph does not learn it.
     if (!agent.empty()) (void)graph_->Own(agent, where.key());
     const KeyFacts facts = graph_->Glance(where.key(), now);
     if (!facts.known) return;
-    Foresee(slot, facts, now);
-    // A running step that sets it has used it, whether it is read besides or not.
-    Outlook* const outlook = outlooks_.Find(store_->IdOf(slot));
-    if (outlook != nullptr && outlook->kind == Outlook::Kind::kRunning) outlook->uses_then = 0;
+    UpdateNextUse(slot, facts, now);
+    // A running step that sets the entry has used it, whether it reads it or not.
+    NextUse* const next_use = next_uses_.Find(store_->IdOf(slot));
+    if (next_use != nullptr && next_use->kind == NextUse::Kind::kRunning) next_use->uses_then = 0;
     LinkUp(slot);
   } catch (const std::bad_alloc&) {
-    // It counts as unknown until the graph says something new of it.
+    // It counts as unknown until the graph changes its prediction.
   }
 }
 
-// Who wants it wants what it continues.
+// A step that wants an entry also wants its parents.
 void Engine::LinkUp(std::uint32_t slot) {
   for (;;) {
-    Outlook* const outlook = outlooks_.Find(store_->IdOf(slot));
-    if (outlook != nullptr && std::exchange(outlook->linked, true)) return;
+    NextUse* const next_use = next_uses_.Find(store_->IdOf(slot));
+    if (next_use != nullptr && std::exchange(next_use->linked, true)) return;
     const std::uint32_t parent = store_->ParentOf(slot);
     if (parent == kNoSlot) return;
     if (!graph_->Link(store_->slots().slot(slot).key(), store_->slots().slot(parent).key())) return;
@@ -258,44 +267,44 @@ void Engine::LinkUp(std::uint32_t slot) {
   }
 }
 
-void Engine::Unforesee(std::uint32_t slot, bool for_good) {
+void Engine::ForgetNextUse(std::uint32_t slot, bool for_good) {
   const EntryId id = store_->IdOf(slot);
   const Slot& where = store_->slots().slot(slot);
   const Record& record = store_->slots().record(slot);
   for (const TierId tier : kTierIds) {
-    if (Has(record.copies, tier)) state(tier).LineOf(record).foresight.Left(id);
+    if (Has(record.copies, tier)) state(tier).QueueOf(record).workflow_order.Left(id);
   }
-  const bool known = outlooks_.Find(id) != nullptr;
-  outlooks_.Erase(id);
+  const bool known = next_uses_.Find(id) != nullptr;
+  next_uses_.Erase(id);
   const std::string_view agent = AgentOf(where, record);
   if (!agent.empty()) graph_->Disown(agent, where.key());
   if (for_good && (known || !agent.empty())) graph_->Forget(where.key());
 }
 
-bool Engine::Spared(const TierState& tier, std::uint32_t slot) const {
-  if (!outlooks_.in_force) return false;
-  return tier.firm->foresight.Spares(store_->IdOf(slot), store_->FactsOf(slot, tier.id));
+bool Engine::IsProtected(const TierState& tier, std::uint32_t slot) const {
+  if (!next_uses_.in_force) return false;
+  return tier.dirty->workflow_order.Protects(store_->IdOf(slot), store_->FactsOf(slot, tier.id));
 }
 
-// Two lines, of those it knows and of those it does not, joined as Foresight
-// joins them.
-std::vector<std::string> Engine::ForeseenOrder() const {
+// Two heaps, of entries with and without a known next use, merged as `WorkflowOrder` merges
+// them.
+std::vector<std::uint32_t> Engine::PredictedOrder() const {
   const TierId top = store_->top();
-  const Line& line = *top_->firm;
+  const EvictionQueue& queue = *top_->dirty;
   struct Candidate {
     EntryId id;
     Facts facts;
   };
   const auto after = [&](const Candidate& a, const Candidate& b) {
-    return line.foresight.Before(b.id, b.facts, a.id, a.facts);
+    return queue.workflow_order.Before(b.id, b.facts, a.id, a.facts);
   };
   std::unordered_map<std::uint32_t, std::uint32_t> children;
   std::array<std::vector<Candidate>, 2> heaps;
   const auto consider = [&](std::uint32_t slot, std::uint32_t left) {
     if (left > 0 || store_->Leases(slot) > 0) return;
     const Candidate candidate{store_->IdOf(slot), store_->FactsOf(slot, top)};
-    if (line.foresight.Spares(candidate.id, candidate.facts)) return;
-    auto& heap = heaps[outlooks_.Find(candidate.id) == nullptr ? 0 : 1];
+    if (queue.workflow_order.Protects(candidate.id, candidate.facts)) return;
+    auto& heap = heaps[next_uses_.Find(candidate.id) == nullptr ? 0 : 1];
     heap.push_back(candidate);
     std::push_heap(heap.begin(), heap.end(), after);
   };
@@ -307,7 +316,7 @@ std::vector<std::string> Engine::ForeseenOrder() const {
     if (count > 0) children[slot] = count;
     consider(slot, count);
   }
-  std::vector<std::string> out;
+  std::vector<std::uint32_t> out;
   while (!heaps[0].empty() || !heaps[1].empty()) {
     std::size_t from = heaps[0].empty() ? 1 : 0;
     if (!heaps[0].empty() && !heaps[1].empty() && after(heaps[0].front(), heaps[1].front())) {
@@ -317,7 +326,7 @@ std::vector<std::string> Engine::ForeseenOrder() const {
     std::pop_heap(heap.begin(), heap.end(), after);
     const std::uint32_t slot = heap.back().id.slot;
     heap.pop_back();
-    out.emplace_back(store_->slots().slot(slot).key());
+    out.push_back(slot);
     const std::uint32_t parent = store_->ParentOf(slot);
     if (parent != kNoSlot && Has(store_->slots().record(parent).copies, top)) {
       consider(parent, --children[parent]);

@@ -1,5 +1,7 @@
-// A device that is lost while the cache runs: the cache lives on with its other
-// tiers. What has a copy below is read there; what had none is gone, and says so.
+// SPDX-License-Identifier: Apache-2.0
+// A device that is lost while the cache runs: the cache continues with its other tiers.
+// Entries with a copy below are read there; the others are lost, and their events say
+// so.
 #include "cache/engine.h"
 
 namespace spillway {
@@ -23,13 +25,13 @@ void Engine::NoticeLoss(TimePoint now) {
     const TierMask copies = store_->slots().record(slot).copies;
     if (!Has(copies, TierId::kDevice) || !store_->IsLive(store_->IdOf(slot))) continue;
     if (copies == MaskOf(TierId::kDevice)) {
-      // Its readers keep the addresses they have, for what these are worth.
+      // Readers keep the addresses they have; the bytes may be gone.
       RemoveEvenIfLeased(slot, {Action::kDestroy, Reason::kLost, {}}, now);
     } else if (!Drop(tier, slot, {Action::kDrop, Reason::kLost, {}}, now)) {
       tier.remains = true;
     }
   }
-  NoteMoves(now);
+  RecordTransfers(now);
 }
 
 }  // namespace spillway

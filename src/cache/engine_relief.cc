@@ -1,25 +1,26 @@
-// Relief: carrying out what a level asks for, stage by stage, and expiry.
+// SPDX-License-Identifier: Apache-2.0
+// Relief: carries out what a level asks for, stage by stage. And expiry.
 #include <algorithm>
 #include <new>
 #include <utility>
 
 #include "base/mutant.h"
-#include "base/room_for_one.h"
+#include "base/reserve_one.h"
 #include "cache/engine.h"
 
 namespace spillway {
 
 Engine::Progress Engine::Relieve(TierId id, TimePoint now,
                                  const std::function<bool()>& out_of_time) {
-  Follow(now);
+  SyncGraph(now);
   TierState& tier = state(id);
-  const Rule& rule = *tier.firm->policy.rule;
+  const Rule& rule = *tier.dirty->policy.rule;
   const Level at = level(id);
   const TierFacts facts{store_->entries(id), !tier.last()};
   Relief relief;
-  if (!tier.gauge.unknown() || capacity(id) == Tier::kUnlimited) {
-    // Without a capacity there is no share of ours to go by when pressure is
-    // unknown: the level holds, and what it asks for.
+  if (!tier.estimator.unknown() || capacity(id) == Tier::kUnlimited) {
+    // Without a capacity there is no share of ours to compute when pressure is unknown:
+    // the level and what it asks for stay in force.
     relief = rule.For(at, facts);
   } else {
     const double share = static_cast<double>(store_->bytes(id)) / static_cast<double>(capacity(id));
@@ -36,39 +37,42 @@ Engine::Progress Engine::Relieve(TierId id, TimePoint now,
     PutBack();
     if (progress == Progress::kMore) break;
   }
-  NoteMoves(now);
-  if (parked_ != nullptr) WakeParked(now, false);
+  RecordTransfers(now);
+  if (pending_sets_ != nullptr) RetryPendingSets(now, false);
   return progress;
 }
 
+// Repeats Choose and RunPlan until the target is reached, nothing is left, or this
+// step of relief is over.
 Engine::Progress Engine::RunStage(TierState& tier, const Stage& stage, TimePoint now,
                                   const std::function<bool()>& out_of_time) {
   const Level ranked_at = stage.ranked_at.value_or(level(tier.id));
-  // Where the graph decides it is neither weight nor idleness that does.
+  // If the graph orders evictions, the reason is neither weight nor idleness.
   const bool ordered =
-      outlooks_.in_force && (stage.reason == Reason::kHeavy || level(tier.id) == Level::kNormal);
+      next_uses_.in_force && (stage.reason == Reason::kHeavy || level(tier.id) == Level::kNormal);
   const Why why{stage.action, ordered ? Reason::kOrder : stage.reason,
-                stage.by_last_use && !outlooks_.in_force ? std::string_view("lru")
-                                                         : tier.firm->OrderName(ranked_at)};
-  if (!tier.last() && tier.gauge.unknown() && stage.target) {
-    // Our own share counts now, and what is backed goes first.
-    DropBackedUntil(tier, stage, {Action::kDrop, stage.reason, why.order}, now);
+                stage.by_last_use && !next_uses_.in_force ? std::string_view("lru")
+                                                          : tier.dirty->OrderName(ranked_at)};
+  if (!tier.last() && tier.estimator.unknown() && stage.target) {
+    // Our own share is the target now, and clean copies are dropped first.
+    DropCleanUntil(tier, stage, {Action::kDrop, stage.reason, why.order}, now);
   }
-  std::size_t moves = 0;
+  std::size_t transfers = 0;
   Progress progress = Progress::kMore;
   const bool marks = tier.last() && stage.action == Action::kDemote;
   do {
     try {
-      progress = Choose(tier, stage, ranked_at, why, &moves, now);
+      progress = Choose(tier, stage, ranked_at, why, &transfers, now);
     } catch (const std::bad_alloc&) {
-      progress = Progress::kNothingLeft;  // That can be chosen now. Who was chosen goes.
+      // None that can be chosen now. Entries chosen so far are removed.
+      progress = Progress::kNothingLeft;
     }
-    CarryOut(why, now);
-    // A stage that counts is short and must not be cut in two; neither can one
-    // that marks, since whom it marked would be the next step's first again.
+    RunPlan(why, now);
+    // A stage with a count is short and must not be cut in two. Neither must a stage
+    // that marks: the entries it marked would be the first of the next step again.
   } while (progress == Progress::kMore &&
            (stage.count || marks ||
-            (moves < settings_.moves_per_step && !(out_of_time && out_of_time()))));
+            (transfers < settings_.moves_per_step && !(out_of_time && out_of_time()))));
   for (const EntryId id : idle_candidates_) {
     if (store_->IsLive(id)) Enter(id.slot);
   }
@@ -76,84 +80,90 @@ Engine::Progress Engine::RunStage(TierState& tier, const Stage& stage, TimePoint
   return progress;
 }
 
-// Takes the next few from their readers, or sends them down. Who makes way for
-// a parent, and how much goes, counts at once; the rest is CarryOut's, for all
-// of them together: each waits for memory in many places, and so they wait at
-// the same time.
+// Takes the next few entries from their readers, or starts to copy them down. Whether a
+// parent becomes evictable and how many bytes go counts at once. The rest is done by
+// RunPlan for all of them together: each removal waits for memory in many places, and
+// so they wait at the same time.
 Engine::Progress Engine::Choose(TierState& tier, const Stage& stage, Level ranked_at,
-                                const Why& why, std::size_t* moves, TimePoint now) {
+                                const Why& why, std::size_t* transfers, TimePoint now) {
   constexpr std::size_t kTogether = 64;
   const bool marks = tier.last() && stage.action == Action::kDemote;
   const std::size_t most =
-      stage.count || marks ? kTogether : std::min(kTogether, settings_.moves_per_step - *moves);
+      stage.count || marks ? kTogether : std::min(kTogether, settings_.moves_per_step - *transfers);
   const auto next = [&] {
-    RoomForOne(put_back_);
-    RoomForOne(chosen_);
+    ReserveOne(candidates_back_);
+    ReserveOne(chosen_);
     if (stage.idle_over) return NextIdle(tier, stage, now);
-    // Where it is only copied down nobody need be spared.
-    return tier.firm->Next(ranked_at,
-                           tier.last() ? Foresight::Whom::kNotSpared : Foresight::Whom::kAnybody);
+    // Entries that are only copied down need no protection.
+    return tier.dirty->Next(ranked_at, tier.last() ? WorkflowOrder::CandidateFilter::kNotProtected
+                                                   : WorkflowOrder::CandidateFilter::kAny);
   };
   Bytes going = 0;
   for (std::size_t chosen = 0;;) {
-    if (TargetReached(tier, stage, going) || (stage.count && *moves >= *stage.count)) {
+    if (TargetReached(tier, stage, going) || (stage.count && *transfers >= *stage.count)) {
       return Progress::kDone;
     }
     if (chosen == most) return Progress::kMore;
     std::optional<EntryId> id = next();
     if (id && MutantOn(Mutant::kOrderReversed)) {
       if (const std::optional<EntryId> second = next())
-        put_back_.push_back(*std::exchange(id, second));
+        candidates_back_.push_back(*std::exchange(id, second));
     }
     if (!id) return Progress::kNothingLeft;
     if (marks) {
-      // No tier below: the mark of preset seed. The entry stays readable.
-      put_back_.push_back(*id);
+      // There is no tier below: the mark of preset seed. The entry stays readable.
+      candidates_back_.push_back(*id);
       Record& record = store_->slots().record(id->slot);
       const bool marked = std::atomic_ref(record.offloaded).exchange(true);
       if (!marked) Log(id->slot, tier.id, why, now);
-    } else if (!tier.last() && !Hopeless(tier, stage, id->slot, now)) {
-      const Below* const before = store_->slots().record(id->slot).below;
+    } else if (!tier.last() && !MustDestroy(tier, stage, id->slot, now)) {
+      const LowerCopies* const before = store_->slots().record(id->slot).below;
       const bool on_its_way = before != nullptr && before->transfer != nullptr;
       const Going down = SendDown(tier, id->slot, why, Priority::kGiveBack,
                                   level(tier.id) == Level::kEmergency, now);
-      if (down != Going::kDown) put_back_.push_back(*id);
-      // The movers have enough to do; the next sample goes on from here.
+      if (down != Going::kDown) candidates_back_.push_back(*id);
+      // Enough transfers are in flight, or a copy has just failed; the next sample
+      // continues from here.
       if (down == Going::kFull) return Progress::kDone;
-      // One that was on its way already is no progress: a pass must end.
+      if (down == Going::kNowhere && LowerTiersRest(tier, id->slot, now)) return Progress::kDone;
+      // An entry that was in flight already is no progress: a pass must end.
       if (down == Going::kNowhere || on_its_way) continue;
     } else if (store_->slots().record(id->slot).copies != MaskOf(tier.id) &&
                !MutantOn(Mutant::kLowerTierDestroysAll)) {
-      // It is above, too, and stays there: only this copy goes.
+      // The entry is also in a tier above and stays there: only this copy is dropped.
       if (!Drop(tier, id->slot, {Action::kDrop, why.reason, why.order}, now)) {
-        put_back_.push_back(*id);
+        candidates_back_.push_back(*id);
         continue;
       }
-    } else if (IsLeafOrAlone(id->slot) && !Spared(tier, id->slot) && TakeUnlessLeased(id->slot)) {
+    } else if (IsLeafOrAlone(id->slot) && !IsProtected(tier, id->slot) &&
+               TakeUnlessLeased(id->slot)) {
       chosen_.push_back(id->slot);
+      // It no longer counts as an entry of a running step, whose share of the tier is protected.
+      if (next_uses_.armed) tier.QueueOf(store_->slots().record(id->slot)).workflow_order.Left(*id);
       going += store_->slots().slot(id->slot).size;
-      LetGoOfParent(id->slot, store_->slots().record(id->slot).copies);
+      ReleaseParent(id->slot, store_->slots().record(id->slot).copies);
     } else {
-      put_back_.push_back(*id);
+      candidates_back_.push_back(*id);
       continue;
     }
     ++chosen;
-    ++*moves;
+    ++*transfers;
   }
 }
 
-// Else who continues it is above, and would be of no use without it.
+// Otherwise entries above continue it, and would be of no use without it.
 bool Engine::IsLeafOrAlone(std::uint32_t slot) const {
   return single() || !store_->slots().record(slot).has_children();
 }
 
-// Whether an unbacked entry must be destroyed: its stage may, and nobody below
-// takes it, or EMERGENCY has lasted too long for copies.
-bool Engine::Hopeless(const TierState& tier, const Stage& stage, std::uint32_t slot,
-                      TimePoint now) const {
+// Whether a dirty entry must be destroyed: its stage may, and no tier below takes it,
+// or EMERGENCY has lasted too long for copies. A lower tier that backs off after a failed
+// copy takes it soon: one failure must not destroy what the next copy would save.
+bool Engine::MustDestroy(const TierState& tier, const Stage& stage, std::uint32_t slot,
+                         TimePoint now) const {
   const Record& record = store_->slots().record(slot);
   if (stage.action != Action::kDestroy || record.has_children()) return false;
-  if (Spared(tier, slot)) return false;
+  if (IsProtected(tier, slot)) return false;
   const bool on_its_way = record.below != nullptr && record.below->transfer != nullptr;
   if (level(tier.id) == Level::kEmergency &&
       now - tier.level_since > settings_.options.emergency_time) {
@@ -162,128 +172,130 @@ bool Engine::Hopeless(const TierState& tier, const Stage& stage, std::uint32_t s
   if (on_its_way) return false;
   if (MutantOn(Mutant::kDestroyedNotDemoted)) return true;
   for (const TierState* below = tier.below; below != nullptr; below = below->below) {
-    if (MayTake(*below, slot, now)) return false;
+    if (MayTakeSoon(*below, slot)) return false;
   }
   return true;
 }
 
-void Engine::CarryOut(const Why& why, TimePoint now) {
+// In three loops, so that the cache misses of all removals overlap.
+void Engine::RunPlan(const Why& why, TimePoint now) {
   const Why gone{why.action == Action::kDemote ? Action::kDestroy : why.action, why.reason,
                  why.order};
   for (const std::uint32_t slot : chosen_) store_->PrefetchRemoval(slot);
   for (const std::uint32_t slot : chosen_) store_->Hide(slot);
-  for (const std::uint32_t slot : chosen_) Depart(slot, true, gone, now);
+  for (const std::uint32_t slot : chosen_) RemoveFromTier(slot, true, gone, now);
   chosen_.clear();
 }
 
-// `going`: bytes of entries that are chosen and not gone yet.
+// `going`: bytes of entries that are chosen and not removed yet.
 bool Engine::TargetReached(const TierState& tier, const Stage& stage, Bytes going) const {
   if (!stage.target) return false;
   const Bytes leaving = going + tier.going;
   double pressure = 0;
-  if (tier.gauge.unknown() && capacity(tier.id) != Tier::kUnlimited) {
+  if (tier.estimator.unknown() && capacity(tier.id) != Tier::kUnlimited) {
     const Bytes ours = store_->bytes(tier.id);
     pressure = static_cast<double>(ours - std::min(ours, leaving)) /
                static_cast<double>(capacity(tier.id));
   } else {
-    // Without a capacity the last sample is all there is to go by (Relieve).
-    const Bytes firm = FirmBytes(tier);
-    pressure = tier.gauge.Corrected(firm - std::min(firm, leaving));
+    // Without a capacity only the last sample tells the pressure (Relieve).
+    const Bytes dirty = DirtyBytes(tier);
+    pressure = tier.estimator.Corrected(dirty - std::min(dirty, leaving));
   }
   return ToPpb(pressure) < ToPpb(*stage.target);
 }
 
-// The next entry idle for longer than the stage's limit. By last use they come
-// off the ranking as they are; another order ranks those that qualify, and
-// parents join them as their children leave.
+// The next entry idle for longer than the stage's limit. By last use, entries come
+// directly from the ranking. For another order, a heap ranks the entries that qualify,
+// and parents join it as their children are evicted.
 std::optional<EntryId> Engine::NextIdle(TierState& tier, const Stage& stage, TimePoint now) {
-  Line& line = *tier.firm;
+  EvictionQueue& queue = *tier.dirty;
   const std::int64_t bound = (now - *stage.idle_over).time_since_epoch().count() - 1;
   const Level at = level(tier.id);
-  const bool foreseen = outlooks_.in_force;
-  // Whom no live run wants may leave at once.
-  if (foreseen && at == Level::kNormal && !MutantOn(Mutant::kUnwantedKept)) {
-    RoomForOne(put_back_);
-    if (const auto id = line.Next(at, Foresight::Whom::kUnwanted)) return id;
+  const bool by_workflow = next_uses_.in_force;
+  // Entries that no live run wants may be evicted at once.
+  if (by_workflow && at == Level::kNormal && !MutantOn(Mutant::kUnwantedKept)) {
+    ReserveOne(candidates_back_);
+    if (const auto id = queue.Next(at, WorkflowOrder::CandidateFilter::kUnwanted)) return id;
   }
-  if (!foreseen && (stage.by_last_use || OrderName(tier) == "lru")) return line.idle.Next(bound);
+  if (!by_workflow && (stage.by_last_use || OrderName(tier) == "lru"))
+    return queue.idle.Next(bound);
 
   const auto after = [&](EntryId a, EntryId b) {
     const Facts fa = store_->FactsOf(a.slot, tier.id);
     const Facts fb = store_->FactsOf(b.slot, tier.id);
-    if (foreseen) return line.Before(at, b, fb, a, fa);
-    const std::int64_t ka = line.policy.order->KeyOf(at, a, fa);
-    const std::int64_t kb = line.policy.order->KeyOf(at, b, fb);
+    if (by_workflow) return queue.Before(at, b, fb, a, fa);
+    const std::int64_t ka = queue.policy.order->KeyOf(at, a, fa);
+    const std::int64_t kb = queue.policy.order->KeyOf(at, b, fb);
     return ka != kb ? ka > kb : fa.place > fb.place;
   };
   const auto next = [&] {
-    RoomForOne(idle_candidates_);
-    return line.idle.Next(bound);
+    ReserveOne(idle_candidates_);
+    return queue.idle.Next(bound);
   };
   while (const std::optional<EntryId> id = next()) {
     idle_candidates_.push_back(*id);
     std::push_heap(idle_candidates_.begin(), idle_candidates_.end(), after);
   }
   while (!idle_candidates_.empty()) {
-    RoomForOne(put_back_);
+    ReserveOne(candidates_back_);
     std::pop_heap(idle_candidates_.begin(), idle_candidates_.end(), after);
     const EntryId id = idle_candidates_.back();
     idle_candidates_.pop_back();
     Facts facts;
-    if (!line.view.Read(id, &facts)) continue;
+    if (!queue.view.Read(id, &facts)) continue;
     if (KeyByLastUse(facts) <= bound && facts.children == 0) return id;
-    put_back_.push_back(id);  // Used since.
+    candidates_back_.push_back(id);  // It was used since.
   }
   return std::nullopt;
 }
 
 // --- where there is a tier below ---
 
-// EMERGENCY: what is backed and idle goes at once.
+// EMERGENCY: drops clean, idle entries at once.
 void Engine::DropIdle(TierState& tier, Duration idle_over, TimePoint now) {
   const std::int64_t bound = (now - idle_over).time_since_epoch().count() - 1;
   const auto next = [&] {
-    RoomForOne(put_back_);
-    return tier.backed->idle.Next(bound);
+    ReserveOne(candidates_back_);
+    return tier.clean->idle.Next(bound);
   };
   while (const std::optional<EntryId> id = next()) {
-    if (!Drop(tier, id->slot, {Action::kDrop, Reason::kIdle, "lru"}, now)) put_back_.push_back(*id);
+    if (!Drop(tier, id->slot, {Action::kDrop, Reason::kIdle, "lru"}, now))
+      candidates_back_.push_back(*id);
   }
   PutBack();
 }
 
-// Others have taken of the reserve: what is backed goes until it is whole.
+// Others have taken memory of the reserve: drops clean entries until it is whole again.
 void Engine::HoldReserve(TierState& tier, TimePoint now) {
-  if (tier.reserve == 0 || tier.gauge.unknown() || tier.gauge.total() == 0) return;
+  if (tier.reserve == 0 || tier.estimator.unknown() || tier.estimator.total() == 0) return;
   if (MutantOn(Mutant::kReserveIgnored)) return;
-  const Bytes reserve = tier.gauge.Raised(tier.reserve);
+  const Bytes reserve = tier.estimator.Raised(tier.reserve);
   const Bytes free = FreeMemory(tier);
   if (free >= reserve) return;
   const Bytes held = store_->held(tier.id);
-  DropBackedChunks(tier, reserve - free, {Action::kDrop, Reason::kReserve, OrderName(tier)}, now);
+  DropCleanChunks(tier, reserve - free, {Action::kDrop, Reason::kReserve, OrderName(tier)}, now);
   const Bytes lacking = Excess(reserve - free, held - store_->held(tier.id));
   if (lacking == 0) return;
-  // Backed, and still there: others who are not stand behind it.
-  if (FirmBytes(tier) < store_->bytes(tier.id)) BackEnds(tier, Reason::kReserve, now);
-  // Nothing that is left has a copy, or it may not go.
+  // Clean entries are left that could not be dropped: dirty ones continue them.
+  if (DirtyBytes(tier) < store_->bytes(tier.id)) BackupTails(tier, Reason::kReserve, now);
+  // No entry that is left is clean, or none may be dropped.
   SendSomeDown(tier, lacking, {Action::kDemote, Reason::kReserve, OrderName(tier)},
                Priority::kGiveBack, now, true);
 }
 
 // --- time ---
 
-// Where some entries stay however idle they are, the ranking by last use would
-// show those first, again and again: the slots are walked instead, a part at a
-// time.
+// If some entries have no idle ttl, the ranking by last use would return those first,
+// again and again: scans the slots instead, a part per call.
 bool Engine::ExpireSome(TierState& tier, TimePoint now) {
   constexpr std::uint32_t kLeast = 4096;
   constexpr std::uint32_t kParts = 64;
   const std::uint32_t all = store_->slots().high_water();
   const std::int64_t bound = (now - *tier.ttl).time_since_epoch().count() - 1;
   const Why why{Action::kExpire, Reason::kExpired, "lru"};
-  std::size_t moves = 0;
+  std::size_t transfers = 0;
   for (std::uint32_t left = std::min(all, std::max(kLeast, all / kParts)); left > 0; --left) {
-    if (moves == settings_.moves_per_step) return true;
+    if (transfers == settings_.moves_per_step) return true;
     const std::uint32_t at = tier.ttl_hand >= all ? 0 : tier.ttl_hand;
     tier.ttl_hand = at + 1;
     const Slot& slot = store_->slots().slot(at);
@@ -293,10 +305,10 @@ bool Engine::ExpireSome(TierState& tier, TimePoint now) {
       continue;
     }
     Facts facts;
-    if (!tier.LineOf(record).view.Read(store_->IdOf(at), &facts) || facts.children > 0) continue;
-    if (tier.last() || record.backed_in(tier.id)) {
-      moves += DropOrRemove(tier, at, why, now) ? 1 : 0;
-    } else if (SendDown(tier, at, why, Priority::kWriteBehind, true, now) == Going::kFull) {
+    if (!tier.QueueOf(record).view.Read(store_->IdOf(at), &facts) || facts.children > 0) continue;
+    if (tier.last() || record.clean_in(tier.id)) {
+      transfers += DropOrRemove(tier, at, why, now) ? 1 : 0;
+    } else if (SendDown(tier, at, why, Priority::kWriteBack, true, now) == Going::kFull) {
       return false;
     }
   }
@@ -306,40 +318,40 @@ bool Engine::ExpireSome(TierState& tier, TimePoint now) {
 bool Engine::Expire(TierState& tier, TimePoint now) {
   if (!tier.ttl) return false;
   if (store_->some_stay()) return ExpireSome(tier, now);
-  std::size_t moves = 0;
+  std::size_t transfers = 0;
   const std::int64_t bound = (now - *tier.ttl).time_since_epoch().count() - 1;
   const Why why{Action::kExpire, Reason::kExpired, "lru"};
-  while (!tier.last() && moves < settings_.moves_per_step) {
-    RoomForOne(put_back_);
-    const std::optional<EntryId> id = tier.backed->idle.Next(bound);
+  while (!tier.last() && transfers < settings_.moves_per_step) {
+    ReserveOne(candidates_back_);
+    const std::optional<EntryId> id = tier.clean->idle.Next(bound);
     if (!id) break;
-    Drop(tier, id->slot, why, now) ? void(++moves) : put_back_.push_back(*id);
+    Drop(tier, id->slot, why, now) ? void(++transfers) : candidates_back_.push_back(*id);
   }
-  while (moves < settings_.moves_per_step) {
-    RoomForOne(put_back_);
-    const std::optional<EntryId> id = tier.firm->idle.Next(bound);
+  while (transfers < settings_.moves_per_step) {
+    ReserveOne(candidates_back_);
+    const std::optional<EntryId> id = tier.dirty->idle.Next(bound);
     if (!id) break;
     if (!tier.last()) {
-      const Going going = SendDown(tier, id->slot, why, Priority::kWriteBehind, true, now);
+      const Going going = SendDown(tier, id->slot, why, Priority::kWriteBack, true, now);
       if (going == Going::kDown) continue;
-      put_back_.push_back(*id);
+      candidates_back_.push_back(*id);
       if (going == Going::kFull) break;
       continue;
     }
-    // Leased ones are no moves: many of them must not keep the rest in place.
+    // Leased entries do not count as evictions: many of them must not hold up the rest.
     if (DropOrRemove(tier, id->slot, why, now)) {
-      ++moves;
+      ++transfers;
     } else {
-      put_back_.push_back(*id);
+      candidates_back_.push_back(*id);
     }
   }
-  const bool more = moves == settings_.moves_per_step;
+  const bool more = transfers == settings_.moves_per_step;
   PutBack();
   return more;
 }
 
-// An entry's own ttl is a promise to its writer, not a matter of room: it ends
-// like an erase, leased or not, leaf or not.
+// An entry's own ttl is a promise to its writer and has nothing to do with room: it
+// ends like an erase, leased or not, leaf or not.
 void Engine::ExpireOwnDeadlines(TimePoint now) {
   while (!deadlines_.empty() && deadlines_.front().at <= now) {
     std::pop_heap(deadlines_.begin(), deadlines_.end(), std::greater<>());

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cache/flush.h"
 
 #include <string>
@@ -16,14 +17,15 @@ using std::chrono::seconds;
 
 class FlushTest : public ::testing::Test {
  protected:
-  // Nothing goes to disk by itself: it is not started, and nothing is copied ahead.
+  // Nothing is copied to disk by itself: the cache is not started, and write-back is
+  // off.
   std::unique_ptr<Cache> Open(Bytes disk = 64 * kMiB, bool host = false) {
     Options options;
     options.capacity = 32 * kMiB;
     options.policy = "lru";
     options.disk_dir = folder_ / "disk";
     options.disk_capacity = disk;
-    options.write_behind_after.reset();
+    options.write_back_after.reset();
     options.clock = clock_;
     if (host) options.host_capacity = 16 * kMiB;
     auto opened = Cache::Open(options);
@@ -72,6 +74,49 @@ TEST_F(FlushTest, WhatOnlyMemoryHadIsFoundAgain) {
   }
 }
 
+TEST_F(FlushTest, ManySmallEntriesAreAllFoundAgain) {
+  constexpr int kMany = 3000;  // Several batches, the last of them partial.
+  std::unique_ptr<Cache> cache = Open();
+  for (int i = 0; i < kMany; ++i) {
+    const std::string value = "value of " + KeyOf(i);
+    ASSERT_TRUE(cache->Set(KeyOf(i), Source(value), {}));
+  }
+  const Flushed flushed = FlushToDisk(cache.get(), seconds(60));
+  EXPECT_EQ(flushed.entries, kMany);
+  EXPECT_EQ(flushed.entries_left, 0U);
+  ASSERT_TRUE(Cache::Close(std::move(cache)));
+  cache = Open();
+  for (int i = 0; i < kMany; ++i) {
+    const auto got = cache->Get(KeyOf(i));
+    ASSERT_TRUE(got && *got) << i;
+    ASSERT_EQ((*got)->text(), "value of " + KeyOf(i));
+  }
+}
+
+TEST_F(FlushTest, WhatIsBoundToSmallEntriesGoesAlong) {
+  std::unique_ptr<Cache> cache = Open();
+  ASSERT_TRUE(cache->Set("root", Source(std::string_view("r")), {.tokens = 3, .agent = "ann"}));
+  ASSERT_TRUE(cache->Set("leaf", Source(std::string_view("l")),
+                         {.tokens = 5, .agent = "bob", .parent = "root", .ttl = seconds(1000)}));
+  EXPECT_EQ(FlushToDisk(cache.get(), seconds(60)).entries, 2U);
+  ASSERT_TRUE(Cache::Close(std::move(cache)));
+  cache = Open();
+  ASSERT_TRUE(cache->Get("root"));  // By then the whole disk has been read in.
+  EXPECT_EQ(cache->Match({"root", "leaf"}), 2U);
+  ASSERT_TRUE(cache->Visit("root", [](const Cache::EntryInfo& info) {
+    EXPECT_EQ(info.tokens, 3);
+    EXPECT_EQ(info.agent, "ann");
+  }));
+  ASSERT_TRUE(cache->Visit("leaf", [](const Cache::EntryInfo& info) {
+    EXPECT_EQ(info.tokens, 5);
+    EXPECT_EQ(info.agent, "bob");
+  }));
+  clock_->Advance(seconds(2000));
+  cache->Apply();
+  EXPECT_FALSE(cache->Contains("leaf"));
+  EXPECT_TRUE(cache->Contains("root"));
+}
+
 TEST_F(FlushTest, WithoutTimeNothingIsWrittenAndAllIsCounted) {
   std::unique_ptr<Cache> cache = Open();
   Fill(cache.get(), 10);
@@ -86,7 +131,7 @@ TEST_F(FlushTest, WhereThereIsRoomForSomeTheMostValuableAreWritten) {
   std::unique_ptr<Cache> cache = Open(8 * kMiB);
   Fill(cache.get(), 200);
   clock_->Advance(seconds(10));
-  for (int i = 0; i < 20; ++i) ASSERT_TRUE(cache->Touch(KeyOf(i)));  // The last used.
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(cache->Touch(KeyOf(i)));  // Used last.
   const Flushed flushed = FlushToDisk(cache.get(), seconds(60));
   EXPECT_GT(flushed.entries, 20U);
   EXPECT_GT(flushed.entries_left, 20U);
@@ -113,7 +158,7 @@ TEST_F(FlushTest, ParentsAreThereBeforeTheirChildren) {
   ASSERT_TRUE(Cache::Close(std::move(cache)));
   cache = Open(4 * kMiB);
   const std::vector<std::string_view> keys(chain.begin(), chain.end());
-  ASSERT_TRUE(cache->Get(KeyOf(0)));  // All that is on disk is read in by then.
+  ASSERT_TRUE(cache->Get(KeyOf(0)));  // By then the whole disk has been read in.
   EXPECT_EQ(cache->Match(keys), flushed.entries);
 }
 

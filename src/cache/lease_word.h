@@ -1,20 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
 // The lease word: one 64-bit atomic per slot that says whether the slot can be
 // read, by how many it is being read, and how often it has been.
 //
 //   63            24 23  22 21            0
 //   |   acquires    | state |    leases    |
 //
-// Readers only add and subtract; whoever owns the slot (the strand, or the one
-// reader who claimed a zombie) moves the state by compare-and-swap. A reader
-// that meets a slot it cannot have takes its addition back, so leases may for
-// an instant be too high, never too low.
+// Readers only add and subtract; the slot's owner (the strand, or the one reader
+// that claimed a zombie) moves the state by compare-and-swap. A reader that meets
+// a slot it cannot have takes its addition back, so leases may for an instant be
+// too high, never too low.
 //
 // Invariants
-//   1. kPrivate: exactly one owner, who may write the slot's plain fields.
-//   2. kVisible with leases > 0: nobody moves the state to kPrivate.
+//   1. kPrivate: exactly one owner, which may write the slot's plain fields.
+//   2. kVisible with leases > 0: no thread moves the state to kPrivate.
 //   3. kZombie: no longer findable; becomes kPrivate exactly once, when its
-//      last lease is gone, by whoever took that last one away.
-//   4. Overflow of acquires falls off the top and harms nobody.
+//      last lease is released, by the thread that releases it.
+//   4. Overflow of acquires falls off the top and changes no other bits.
 //
 // Templated on the atomic so that a test can run every interleaving of it; what
 // is protected is so that the test can plant bugs in it and see them found.
@@ -44,7 +45,7 @@ class BasicLeaseWord {
   static std::uint64_t LeasesOf(std::uint64_t word) { return word & kLeaseMask; }
   static std::uint64_t AcquiresOf(std::uint64_t word) { return word >> kAcquireShift; }
 
-  // What a reader has to do after letting go.
+  // What a reader has to do after a release.
   enum class After : std::uint8_t { kNothing, kReap };
   enum class Got : std::uint8_t { kYes, kNo, kNoAndReap };
 
@@ -74,9 +75,15 @@ class BasicLeaseWord {
 
   // --- the owner ---
 
-  // kUnused -> kPrivate. Once used a slot never is unused again: whoever hands
-  // out slots owns those that nobody has.
+  // kUnused -> kPrivate. Once used a slot never is unused again: the slot table
+  // owns all slots that it has not handed out.
   void Reserve() { Shift(SlotState::kUnused, SlotState::kPrivate); }
+
+  // A word that begins anew as zero, of which `in_flight` readers will take back
+  // what they added to the old one.
+  void Await(std::uint64_t in_flight) {
+    word_.fetch_add(in_flight * (kLease + kAcquire), std::memory_order_acq_rel);
+  }
 
   // kPrivate -> kVisible with `accesses` counted so far. Readers in flight on
   // the slot's former tenant will take back what they added; it is added here.
@@ -141,7 +148,7 @@ class BasicLeaseWord {
     return ClaimZombie() ? After::kReap : After::kNothing;
   }
 
-  // Of all who see a zombie without leases exactly one gets it.
+  // Of all threads that see a zombie without leases exactly one gets it.
   bool ClaimZombie() {
     std::uint64_t word = word_.load(std::memory_order_relaxed);
     while (StateOf(word) == SlotState::kZombie && LeasesOf(word) == 0) {

@@ -1,7 +1,8 @@
-// The lease word over all interleavings: small programs of get, release, pin,
-// undo, evict, erase, reap and reuse run on the real code of the word, its
-// atomic replaced by one whose every operation is a step. A world of ghosts
-// around it knows who truly reads and what must hold.
+// SPDX-License-Identifier: Apache-2.0
+// The lease word over all interleavings: small programs of get, release, pin, undo,
+// evict, erase, reap and reuse run on the real code of the word. Its atomic is replaced
+// by one whose every operation is a step. A model around it knows who really reads, and
+// checks what must hold.
 #include "cache/lease_word.h"
 
 #include <array>
@@ -22,15 +23,15 @@ namespace {
 
 using testing::Interleaver;
 
-// The longest programs tell a sanitizer nothing that the others do not.
+// In a sanitizer the longest programs show nothing that the others do not.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define SPILLWAY_SHORT_PROGRAMS 1
 #endif
 #endif
 
-// An atomic whose every operation is a step of the interleaver, and whose weak
-// exchange fails for no reason once in a while.
+// An atomic whose every operation is a step of the interleaver, and whose weak exchange
+// sometimes fails without a reason.
 class StepAtomic {
  public:
   StepAtomic(std::uint64_t value) : value_(value) {}  // NOLINT(google-explicit-constructor)
@@ -75,8 +76,8 @@ class RealWord : public StepWord {
   std::uint64_t Peek() const { return word_.peek(); }
 };
 
-// One slot, the strand that owns it and its readers; and beside the word, the
-// truth about who reads what.
+// One slot, the strand that owns it and its readers; and beside the word a model of who
+// reads what.
 template <typename Word>
 class World {
  public:
@@ -103,7 +104,7 @@ class World {
     Own("evicted");
     Reuse();
   }
-  // A copy changes places: the tenant stays, with all that was counted.
+  // A copy changes places: the entry stays, with its access count.
   void Rework() {
     const std::uint64_t tenant = tenant_;
     if (!word_.TryEvict()) return;
@@ -123,7 +124,7 @@ class World {
       Own("erased");
     }
   }
-  // What a reader handed over, or what Erase got at once, gets a new tenant.
+  // A slot that a reader handed over, or that Erase got at once, gets a new entry.
   void ReuseIfReaped() {
     ReapHandedOver();
     if (owned_) Reuse();
@@ -131,7 +132,7 @@ class World {
 
   bool IsVisible() const { return visible_; }
 
-  // --- readers: what each does between its own steps is one with them ---
+  // --- readers: what each does between two steps belongs to the first ---
 
   class Reader {
    public:
@@ -208,7 +209,7 @@ class World {
   static void Expect(bool ok, const char* what) {
     if (!ok) Interleaver::Fail(what);
   }
-  // The slot is the strand's alone: it may write what only holders may read.
+  // The slot is the strand's alone: it may write what only lease holders may read.
   void Own(const char* how) {
     Expect(holders_ == 0, how);
     Expect(!owned_, "owned twice");
@@ -228,7 +229,7 @@ class World {
   }
 
   Word word_;
-  std::uint64_t tenant_ = 0;  // The slot's plain fields: whose they are; 0: nobody's.
+  std::uint64_t tenant_ = 0;  // The slot's plain fields, by generation; 0: none.
   std::uint64_t generations_ = 0;
   std::array<std::uint64_t, 8> accesses_{};
   int holders_ = 0;
@@ -365,9 +366,9 @@ TEST(LeaseWord, KeepsItsInvariantsInEveryInterleaving) {
   EXPECT_GT(all, 100'000U);
 }
 
-// --- planted bugs: what the test would not see, it could not be trusted on ---
+// --- planted bugs: without them, a test that finds nothing would prove nothing ---
 
-// Evicts whatever is visible, leased or not.
+// Evicts a visible entry, leased or not.
 class EvictsLeased : public RealWord {
  public:
   bool TryEvict() {
@@ -376,7 +377,7 @@ class EvictsLeased : public RealWord {
   }
 };
 
-// Looks at the leases, then changes the state whatever came in between.
+// Checks the leases, then changes the state whatever happened in between.
 class EvictsBlindly : public RealWord {
  public:
   bool TryEvict() {
@@ -396,7 +397,7 @@ class KillsBlindly : public RealWord {
   }
 };
 
-// Claims a zombie by looking and shifting, without an exchange.
+// Claims a zombie by a load and a shift, without an exchange.
 class ClaimsBlindly : public RealWord {
  public:
   After Release() {
@@ -409,7 +410,7 @@ class ClaimsBlindly : public RealWord {
   }
 };
 
-// The last reader of a zombie goes without a word.
+// The last reader of a zombie does not report it.
 class NeverReaps : public RealWord {
  public:
   After Release() {
@@ -418,7 +419,7 @@ class NeverReaps : public RealWord {
   }
 };
 
-// Whoever came too late leaves its addition behind.
+// A late reader does not take its addition back.
 class ForgetsToTakeBack : public RealWord {
  public:
   Got Acquire() {
@@ -427,8 +428,8 @@ class ForgetsToTakeBack : public RealWord {
   }
 };
 
-// Whoever came too late takes its addition back and does not look whether it
-// was the last on a zombie.
+// A late reader takes its addition back and does not check whether it was the last on a
+// zombie.
 class TakesBackBlindly : public RealWord {
  public:
   Got Acquire() {
@@ -439,7 +440,7 @@ class TakesBackBlindly : public RealWord {
   }
 };
 
-// A new tenant begins with a clean word, readers in flight or not.
+// A new entry begins with a zero word, even with readers in flight.
 class PublishesOverReaders : public RealWord {
  public:
   void Publish(std::uint64_t accesses) {
@@ -460,7 +461,7 @@ class PublishesWithoutTheirAccesses : public RealWord {
   }
 };
 
-// A pin that adds first and looks then: a new tenant takes it for an access.
+// A pin that adds before it checks: a new entry counts it as an access.
 class PinsBeforeLooking : public RealWord {
  public:
   Got Pin() {
@@ -499,7 +500,7 @@ TEST(LeaseWord, PlantedBugsAreCaught) {
   ExpectCaught<PinsBeforeLooking>("PinsBeforeLooking");
 }
 
-// --- bounds, on the word as it is used ---
+// --- bounds, on the real word ---
 
 TEST(LeaseWord, RefusesMoreLeasesThanItsBound) {
   LeaseWord word;

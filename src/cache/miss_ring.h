@@ -1,6 +1,7 @@
-// Hashes of keys that were missed, on their way from readers' threads to the
-// strand. Readers never wait: when the strand does not keep up, the oldest are
-// lost. Only the strand takes.
+// SPDX-License-Identifier: Apache-2.0
+// Hashes of keys that were missed, on their way from readers' threads to the strand.
+// Readers never wait: if the strand falls behind, the oldest hashes are overwritten.
+// Only the strand may call TakeAll.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ class MissRing {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     if (head - tail_ > kCells) tail_ = head - kCells;
     for (; tail_ != head; ++tail_) {
-      // 0: another took its place, or it is being written and comes too late.
+      // 0: the writer has claimed the cell but not stored its hash yet.
       const std::uint64_t hash = cells_[tail_ % kCells].exchange(0, std::memory_order_relaxed);
       if (hash != 0) each(hash);
     }

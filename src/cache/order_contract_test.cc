@@ -1,6 +1,7 @@
-// What the cache keeps to whatever policy orders it: nobody leaves who is not
-// there, is leased or is continued by another; each leaves once; all leave in the
-// end; the same happens every time.
+// SPDX-License-Identifier: Apache-2.0
+// What holds for every policy: an evicted entry is present, not leased and not
+// continued by another; each is evicted once; all are evicted in the end; the same seed
+// gives the same evictions.
 #include <map>
 #include <random>
 #include <set>
@@ -25,8 +26,8 @@ class EveryPolicy : public testing::CacheTest,
     options_.token_budget.reset();
   }
 
-  // Chains of blocks, as conversations make them, in a cache with room for a
-  // part; some with hints, some leased. Checks each departure as it happens.
+  // Chains of blocks, as conversations make them, in a cache with room for a part; some
+  // with hints, some leased. Checks each eviction as it happens.
   std::vector<std::string> Live(std::uint64_t seed, int requests) {
     std::vector<std::string> log;
     std::map<std::string, int> leases;
@@ -37,7 +38,7 @@ class EveryPolicy : public testing::CacheTest,
     options.on_event = [&](const Event& event) {
       const std::string key(event.key);
       log.push_back(fmt::format("{} {} {}", key, Name(event.reason), event.order));
-      if (event.reason == Reason::kReplaced) {  // Who continued it continues nobody now.
+      if (event.reason == Reason::kReplaced) {  // Its children have no parent now.
         for (const std::string& child : children[key]) parents[child] = "-";
         children[key].clear();
         children[parents[key]].erase(key);
@@ -69,7 +70,7 @@ class EveryPolicy : public testing::CacheTest,
         if (at > 0) set.parent = keys[at - 1];
         if (at + 1 == length) set.hint = dice() % 3 == 0 ? Hint::kDone : Hint::kNone;
         const std::string value(500 + dice() % 500, 'v');
-        // Its parent may have had to go: then it is a chain of its own.
+        // Its parent may have been evicted: then it begins a chain of its own.
         const bool linked = at > 0 && parents.contains(names[at - 1]);
         const Status set_it = cache_->Set(keys[at], Source(value), set);
         if (!set_it) break;
@@ -116,11 +117,11 @@ class EveryPolicy : public testing::CacheTest,
       }
     }
   }
-  // All that could leave, each once, none before what continues it.
+  // Evicts all that can be evicted: each once, none before its children.
   void CheckOrder(const std::map<std::string, std::string>& parents,
                   const std::map<std::string, int>& leases) {
     std::set<std::string> listed;
-    for (const std::string& key : cache_->LeavingOrder()) {
+    for (const std::string& key : cache_->EvictionOrder()) {
       EXPECT_TRUE(listed.insert(key).second) << key << " is listed twice";
       ASSERT_TRUE(parents.contains(key)) << key << " is not there";
       const auto at = leases.find(key);

@@ -1,6 +1,8 @@
-// A part of a device, as if it were all of it: its size, and of what is taken only
-// what has been taken since this was opened. For a cache that shall keep to so
-// much of a GPU, and yield that to who takes memory meanwhile.
+// SPDX-License-Identifier: Apache-2.0
+// Pressure of a part of a device, as if the part were all of it: `total` is the size of
+// the part, and only memory taken since this source was opened counts as used. For a
+// cache that may use that much of a GPU and makes way for others that take memory
+// meanwhile.
 #pragma once
 
 #include <memory>
@@ -15,10 +17,11 @@ namespace spillway {
 
 class PartSource final : public PressureSource {
  public:
-  // "part:4GiB" of `whole`. InvalidArgument: that is no size, or more than there is.
+  // `spec` is "part:4GiB", of the device `whole`. InvalidArgument: that is no size, or
+  // more than there is.
   static Result<std::shared_ptr<PressureSource>> Open(std::string_view spec,
                                                       std::shared_ptr<PressureSource> whole);
-  // Whether a `pressure_source` is one of these.
+  // Whether the setting `pressure_source` names a part.
   static bool IsSpec(std::string_view spec);
 
   Result<Reading> Read() override;

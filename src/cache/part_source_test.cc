@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A part of a device as if it were all of it.
 #include "cache/part_source.h"
 
@@ -55,7 +56,7 @@ TEST_F(PartSourceTest, NeverHasLessThanNothingNorMoreThanAll) {
   const auto part = Open("part:4GiB");
   whole_->free = 10 * kGiB;
   EXPECT_EQ((*part)->Read()->free, 0U);
-  whole_->free = 70 * kGiB;  // Others have left.
+  whole_->free = 70 * kGiB;  // Others have freed memory.
   EXPECT_EQ((*part)->Read()->free, 4 * kGiB);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cache/parts.h"
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/parse.h"
+#include "cache/capacity_checks.h"
 #include "cache/disk_room_source.h"
 #include "cache/part_source.h"
 #include "device/cpu/card_source.h"
@@ -42,21 +44,22 @@ constexpr Duration kOpenWithin = std::chrono::seconds(10);
 
 using SourceResult = Result<std::shared_ptr<PressureSource>>;
 
-// An error of it names the setting it came from.
+// An error of the source names the setting it came from.
 SourceResult Of(std::string_view setting, SourceResult source) {
   if (source) return source;
   return Error{source.error().code, fmt::format("{}: {}", setting, source.error().message)};
 }
 
-// What pressure_source knows besides.
+// Sources that only pressure_source knows.
 constexpr std::array<std::string_view, 2> kOfTheDevice = {"auto", "part"};
 
 // A source by name; `setting` is where the name came from.
 SourceResult OpenNamed(std::string_view setting, const std::string& spec,
                        std::span<const std::string_view> besides = {}) {
   if (PartSource::IsSpec(spec)) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("{}: 'part' is of a device: pressure_source knows it", setting)};
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("{}: 'part' is a part of the device: only pressure_source takes it", setting)};
   }
   std::optional<SourceResult> opened = RunBounded(kOpenWithin, [spec, besides] {
     return OpenSource(spec, Machine::FromEnvironment(), besides);
@@ -90,6 +93,9 @@ Status OpenHost(const Options& options, const Seams& seams, Core::Parts* parts) 
   auto pool = HostPool::Open(pool_options);
   if (!pool) return pool.error();
   parts->host = std::move(*pool);
+  if (Status ok = CheckAgainstDevice("host_capacity", *options.host_capacity, *parts->host); !ok) {
+    return ok;
+  }
   if (seams.around_device) parts->host = seams.around_device(std::move(parts->host));
   ArenaTierOptions tier_options;
   tier_options.name = "host";
@@ -106,7 +112,7 @@ Status OpenHost(const Options& options, const Seams& seams, Core::Parts* parts) 
   return {};
 }
 
-// A quarter of what is free there, at most 256 GiB.
+// A quarter of the free space there, at most 256 GiB.
 Result<Bytes> DefaultDiskCapacity(const std::string& dir) {
   std::error_code error;
   std::filesystem::path at = std::filesystem::absolute(dir, error);
@@ -121,7 +127,7 @@ Result<Bytes> DefaultDiskCapacity(const std::string& dir) {
   if (quarter < kDiskMin) {
     return Error{Code::kInvalidArgument,
                  fmt::format("disk_dir '{}': its file system has {} free, and a quarter of that is "
-                             "no tier; name a folder elsewhere, or set disk_capacity",
+                             "too little; name a folder elsewhere, or set disk_capacity",
                              dir, FormatBytes(space.available))};
   }
   return quarter;
@@ -132,6 +138,8 @@ Status OpenDisk(const Options& options, const Seams& seams, Core::Parts* parts) 
   disk.files = seams.files;
   disk.directory = options.disk_dir;
   disk.clock = options.clock;
+  // Files of a test have whatever room they claim.
+  if (Status ok = seams.files == nullptr ? CheckAgainstDisk(options) : Status(); !ok) return ok;
   if (options.disk_capacity) {
     disk.quota = *options.disk_capacity;
   } else {
@@ -153,7 +161,7 @@ Status OpenDisk(const Options& options, const Seams& seams, Core::Parts* parts) 
   return {};
 }
 
-// What is known of its driver decides, unless the settings do.
+// The record of this driver decides, unless the setting does.
 void DecideZeroing(const std::string& setting, const Machine& machine, GpuDevice* gpu) {
   bool zero = setting == "always";
   if (setting == "auto") {
@@ -163,16 +171,16 @@ void DecideZeroing(const std::string& setting, const Machine& machine, GpuDevice
     zero = record && record->stale();
     if (zero) {
       LogInfo(
-          "{}: memory is zeroed before it goes back: driver {} was found to hand out what "
-          "others left there ({})",
+          "{}: memory is zeroed before it is released: driver {} was found to hand out memory "
+          "without clearing it ({})",
           gpu->name(), version, record->when);
     }
   }
   gpu->set_zero_before_release(zero);
 }
 
-// How scattered pieces travel: as it was once found out for this GPU and driver, or
-// is found out now, in a tenth of a second.
+// How scattered pieces are copied: as measured once for this GPU and driver, or
+// measured now, in a tenth of a second.
 void DecideCopies(const Machine& machine, GpuDevice* gpu) {
   if (!gpu->gathers()) return;
   const std::string uuid(gpu->id());
@@ -184,19 +192,21 @@ void DecideCopies(const Machine& machine, GpuDevice* gpu) {
   }
   const Result<CopyTrial> trial = gpu->TryCopies();
   if (!trial) {
-    LogInfo("{}: how pieces travel best was not found out: {}", gpu->name(), trial.error().message);
+    LogInfo("{}: the best way to copy scattered pieces could not be measured: {}", gpu->name(),
+            trial.error().message);
     return;
   }
   const Bytes below = trial->GatherBelow();
   gpu->set_gather_below(below);
   LogInfo("{}: scattered pieces {}", gpu->name(),
-          below == 0 ? "travel as they are"
+          below == 0 ? "are copied one by one"
                      : fmt::format("smaller than {} are gathered first", FormatBytes(below)));
   const std::string when =
       fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));  // real world: for people
   const Result<std::string> kept = WriteCopyRecord({uuid, kind, version, below, when});
   if (!kept)
-    LogInfo("{}: the next cache has to find that out again: {}", gpu->name(), kept.error().message);
+    LogInfo("{}: this measurement could not be saved, the next cache repeats it: {}", gpu->name(),
+            kept.error().message);
 }
 
 Result<std::shared_ptr<Device>> OpenGpu(const GpuName& name, const Options& cache_options) {
@@ -208,18 +218,17 @@ Result<std::shared_ptr<Device>> OpenGpu(const GpuName& name, const Options& cach
   auto opened = OpenGpuWithin(options, [machine](GpuDevice* gpu) { DecideCopies(machine, gpu); });
   if (!opened) {
     Error error = opened.error();
-    error.message = fmt::format("device: {}; without a GPU, \"cpu\" is right", error.message);
+    error.message = fmt::format("device: {}; without a GPU, use \"cpu\"", error.message);
     return error;
   }
   DecideZeroing(cache_options.zero_before_release, machine, opened->get());
   return std::shared_ptr<Device>(std::move(*opened));
 }
 
-// A virtual card. A private one is as large as what is asked of it, in whole
-// chunks; without a capacity it is larger than any machine, and the machine is
-// the limit.
+// A virtual card. A private one is as large as its capacity, in whole chunks; without a
+// capacity it is larger than any machine, and the machine is the limit.
 Result<std::shared_ptr<Device>> OpenCard(const Options& options) {
-  // A private card at least so large keeps the pages of what it has just lost.
+  // A private card of at least this size keeps some freed pages mapped.
   constexpr Bytes kWarmFrom = 512 * kMiB;
   constexpr Bytes kWarm = 64 * kMiB;
   CpuDeviceOptions device_options;
@@ -239,7 +248,7 @@ Result<std::shared_ptr<Device>> OpenCard(const Options& options) {
   return std::shared_ptr<Device>(std::move(*device));
 }
 
-// Unix time less the cache's clock, so that times can go to disk.
+// Unix time minus the cache's clock, so that deadlines can be stored on disk.
 std::int64_t UnixOffset(const Options& options) {
   const std::shared_ptr<Clock> clock = options.clock ? options.clock : SystemClock();
   const auto unix_now = std::chrono::system_clock::now();  // real world: own ttls outlive us
@@ -266,7 +275,7 @@ Status CheckOptions(const Options& options) {
                            options.device));
   }
   if (gpu && options.unlimited) {
-    return Bad("unlimited: a GPU has the memory it has; leave it out");
+    return Bad("unlimited: a GPU's memory is limited; leave it out");
   }
   if (options.zero_before_release != "auto" && options.zero_before_release != "always" &&
       options.zero_before_release != "never") {
@@ -290,7 +299,7 @@ Status CheckOptions(const Options& options) {
     return Bad("idle_normal and idle_critical must be at least 0");
   }
   if (options.sample_period < std::chrono::milliseconds(1)) {
-    return Bad("sample_period is under 1 ms: from there on sampling only costs");
+    return Bad("sample_period is under 1 ms: sampling more often has no use");
   }
   if (options.reclaim_slice <= Duration::zero()) return Bad("reclaim_slice must be positive");
   if (options.host_capacity && *options.host_capacity == 0) {
@@ -309,11 +318,11 @@ Status CheckOptions(const Options& options) {
       return Bad(fmt::format("{} is not positive: leave it out for none", name));
     }
   }
-  if (options.write_behind_after && *options.write_behind_after < Duration::zero()) {
-    return Bad("write_behind_after must be at least 0, or \"none\"");
+  if (options.write_back_after && *options.write_back_after < Duration::zero()) {
+    return Bad("write_back_after must be at least 0, or \"none\"");
   }
-  if (options.write_behind_rate && *options.write_behind_rate < kMiB) {
-    return Bad("write_behind_rate is under 1 MiB a second: use \"none\" for no bound");
+  if (options.write_back_rate && *options.write_back_rate < kMiB) {
+    return Bad("write_back_rate is under 1 MiB a second: use \"none\" for no bound");
   }
   if (options.scrub_every && *options.scrub_every <= Duration::zero()) {
     return Bad("scrub_every must be positive, or \"none\"");
@@ -339,15 +348,15 @@ Status CheckOptions(const Options& options) {
 
 namespace {
 
-// Not wrong, but not what most people mean.
+// Such a configuration works, but is rarely what was intended.
 void WarnOfSmallerTiers(const Core::Parts& parts) {
   const Bytes device = parts.tiers.device->capacity();
   const Bytes host = parts.tiers.host ? parts.tiers.host->capacity() : device;
   const auto warn = [](std::string_view lower, Bytes small, std::string_view upper, Bytes large) {
     LogWarning(
-        "the {} tier ({}) is smaller than the {} tier ({}): of what lies above, only that much can "
-        "be backed and given back at once; under pressure what is ranked lowest is destroyed for "
-        "it (later thresholds keep more: docs/tiers.md)",
+        "the {} tier ({}) is smaller than the {} tier ({}): only that many bytes of the upper tier "
+        "can be clean and given back at once; under pressure it destroys the entries ranked lowest "
+        "to make room (higher thresholds keep more: docs/tiers.md)",
         lower, FormatBytes(small), upper, FormatBytes(large));
   };
   if (host < device) warn("host", host, "device", device);
@@ -364,13 +373,15 @@ Bytes ReserveFor(const Options& options, Bytes total) {
   return std::min(std::max(share, options.reserve_bytes_min), total / 10);
 }
 
+// Checks first, then opens top down. A failure closes what was opened before.
 Result<Core::Parts> OpenParts(const Options& given, const Seams& seams) {
   if (Status ok = CheckOptions(given); !ok) return ok.error();
   Options options = given;
   if (const auto least = LogLevelNamed(options.log)) SetLogLevel(*least);
   const std::optional<GpuName> gpu = ParseGpuName(options.device);
-  // What leaves a GPU goes to the host, whatever lies below that.
+  // A GPU's entries are copied to the host, whatever tiers are below it.
   if (gpu && !options.host_capacity) options.host_capacity = DefaultHostCapacity();
+  if (Status ok = CheckAgainstMemory(options, Machine::FromEnvironment()); !ok) return ok.error();
   auto device = gpu ? OpenGpu(*gpu, options) : OpenCard(options);
   if (!device) return device.error();
 
@@ -378,9 +389,10 @@ Result<Core::Parts> OpenParts(const Options& given, const Seams& seams) {
   parts.device = std::move(*device);
   if (seams.around_device) parts.device = seams.around_device(std::move(parts.device));
   const Bytes total = parts.device->total();
-  if (options.capacity && *options.capacity > total) {
-    return Bad(fmt::format("capacity is {} bytes, but {} has {}", *options.capacity,
-                           parts.device->name(), total));
+  if (options.capacity) {
+    if (Status ok = CheckAgainstDevice("capacity", *options.capacity, *parts.device); !ok) {
+      return ok.error();
+    }
   }
   ArenaTierOptions tier_options;
   tier_options.capacity = options.capacity;
@@ -399,6 +411,7 @@ Result<Core::Parts> OpenParts(const Options& given, const Seams& seams) {
     if (Status ok = OpenDisk(options, seams, &parts); !ok) return ok.error();
   }
   parts.unix_offset = UnixOffset(options);
+  parts.tells_losses = true;
   WarnOfSmallerTiers(parts);
   return parts;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cache/settings.h"
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "base/nearest.h"
 #include "base/parse.h"
 #include "base/printable.h"
+#include "base/renamed.h"
 #include "cache/parts.h"
 #include "monitor/governor.h"
 #include "policy/policy.h"
@@ -95,7 +97,7 @@ Status Read(const Setting& setting, std::string_view text, std::optional<T>* fie
 
 // --- and back ---
 
-// In the largest unit that divides it, so that nothing is lost.
+// In the largest unit that divides the value, so that nothing is lost.
 struct Unit {
   std::uint64_t scale;
   std::string_view name;
@@ -138,7 +140,7 @@ constexpr bool kIsOptional = false;
 template <typename T>
 constexpr bool kIsOptional<std::optional<T>> = true;
 
-// A row of the table. `Pick` takes the field out of an Options.
+// A row of the table. `Pick` returns the field of an Options.
 template <SettingType Type, auto Pick>
 constexpr Setting Row(std::string_view name, std::string_view meaning, std::string_view since) {
   using T = std::remove_cvref_t<decltype(Pick(std::declval<Options&>()))>;
@@ -155,12 +157,13 @@ constexpr Setting Row(std::string_view name, std::string_view meaning, std::stri
 
 using enum SettingType;
 
+// The table, in the order of Options. Parser, --help, CONFIG GET and the reference page
+// read it.
 constexpr std::array kSettings = {
     Row<kWord, [](auto& o) -> auto& { return o.device; }>(
         "device",
         "Backend of the device tier. `cpu` is the virtual card: RAM of a set size. `cuda`, "
-        "`cuda:N`, "
-        "`hip` and `hip:N` are a GPU, N being its number, UUID or PCI address.",
+        "`cuda:N`, `hip` and `hip:N` are a GPU, N being its number, UUID or PCI address.",
         "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.card; }>(
         "card", "Name of a virtual card shared by several processes; empty: a private one.", "0.1"),
@@ -173,8 +176,8 @@ constexpr std::array kSettings = {
         "unlimited", "No capacity at all: the tier takes what the machine gives.", "0.1"),
     Row<kCount, [](auto& o) -> auto& { return o.entries_max; }>(
         "entries_max",
-        "Most entries at once. Address space for their index is set aside at open, memory only as "
-        "they come.",
+        "Most entries at once. Address space for their index is reserved at open; memory is used "
+        "only as entries are added.",
         "0.1"),
     Row<kSize, [](auto& o) -> auto& { return o.names_bytes_max; }>(
         "names_bytes_max", "Most bytes of keys, agents and meta blobs kept in host memory.", "0.1"),
@@ -190,18 +193,17 @@ constexpr std::array kSettings = {
         "room` does.",
         "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.ask_group; }>(
-        "ask_group",
-        "Who may ask besides our own user and root: the members of this group. Empty: nobody.",
+        "ask_group", "The group whose members may ask, besides our own user and root. Empty: none.",
         "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.zero_before_release; }>(
         "zero_before_release",
-        "On a GPU: whether memory is zeroed before it goes back to the driver. `always`, `never`, "
-        "or `auto`: where `spillway selftest` has found that this driver hands out what others "
-        "left in it.",
+        "On a GPU: whether memory is zeroed before it is returned to the driver. `always`, "
+        "`never`, or `auto`: if `spillway selftest` has found that this driver hands out memory "
+        "without clearing it.",
         "0.1"),
     Row<kSize, [](auto& o) -> auto& { return o.host_capacity; }>(
         "host_capacity",
-        "Bytes of the host tier: RAM that takes what leaves the device. None: no such tier; on a "
+        "Bytes of the host tier: RAM for entries evicted from the device. None: no such tier; on a "
         "GPU a quarter of the memory available, at most 64GiB.",
         "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.host_pressure_source; }>(
@@ -209,8 +211,8 @@ constexpr std::array kSettings = {
         "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.disk_dir; }>(
         "disk_dir",
-        "Folder of the disk tier, which takes what leaves the host and is there again after a "
-        "restart. Empty: no such tier.",
+        "Folder of the disk tier, which holds entries evicted from the host and has them again "
+        "after a restart. Empty: no such tier.",
         "0.1"),
     Row<kSize, [](auto& o) -> auto& { return o.disk_capacity; }>(
         "disk_capacity",
@@ -223,16 +225,16 @@ constexpr std::array kSettings = {
         "the free space of their file system are together.",
         "0.1"),
     Row<kFlag, [](auto& o) -> auto& { return o.disk_read_back; }>(
-        "disk_read_back", "What was written to disk is read again before it counts as a copy.",
+        "disk_read_back",
+        "Whether a value written to disk is read back and verified before it counts as a copy.",
         "0.1"),
-    Row<kDuration, [](auto& o) -> auto& { return o.write_behind_after; }>(
-        "write_behind_after",
-        "Entries idle for this long are copied down, so that they can be given back at once. "
-        "None: only under pressure.",
+    Row<kDuration, [](auto& o) -> auto& { return o.write_back_after; }>(
+        "write_back_after",
+        "Write-back: dirty entries idle for this long are copied to the next tier; they are then "
+        "clean, and their memory can be given back at once. None: only under pressure.",
         "0.1"),
-    Row<kSize, [](auto& o) -> auto& { return o.write_behind_rate; }>(
-        "write_behind_rate",
-        "Most bytes a second that are copied down for that reason. None: no bound.", "0.1"),
+    Row<kSize, [](auto& o) -> auto& { return o.write_back_rate; }>(
+        "write_back_rate", "Most bytes a second that write-back may copy. None: no bound.", "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.scrub_every; }>(
         "scrub_every", "How often every blob on disk is read and verified. None: never.", "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.room_wait; }>(
@@ -240,8 +242,8 @@ constexpr std::array kSettings = {
         "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.emergency_time; }>(
         "emergency_time",
-        "How long EMERGENCY copies down what has no copy yet. After that it is destroyed, if it "
-        "was idle for longer than `idle_critical`.",
+        "How long EMERGENCY copies dirty entries down. After that it destroys those that have been "
+        "idle for longer than `idle_critical`.",
         "0.1"),
     Row<kShare, [](auto& o) -> auto& { return o.thresholds.normal; }>(
         "thresholds.normal", "Pressure from which NORMAL is entered.", "0.1"),
@@ -256,7 +258,7 @@ constexpr std::array kSettings = {
         "exit_band", "How far under its threshold pressure must be before a level can be left.",
         "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.dwell; }>(
-        "dwell", "How long it must have been there.", "0.1"),
+        "dwell", "How long pressure must have been there.", "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.sample_period; }>(
         "sample_period",
         "After `Start` pressure is sampled at least this often; every 8 ms when a neighbour's jump "
@@ -266,53 +268,52 @@ constexpr std::array kSettings = {
     Row<kWord, [](auto& o) -> auto& { return o.pressure_source; }>(
         "pressure_source",
         "Where pressure comes from: `auto` (the device's own source), or one by name, as in "
-        "`nvml`, "
-        "`nvml:0000:1b:00.0`, `card:NAME`, `host`, `disk:/path`, `file:/path` or `fixed:0.5`; "
-        "`spillway probe` lists what a machine offers. `part:4GiB` is so much of the device as if "
-        "it were all of it, with what has been taken since the cache was opened; set `capacity` "
-        "to the same.",
+        "`nvml`, `nvml:0000:1b:00.0`, `card:NAME`, `host`, `disk:/path`, `file:/path` or "
+        "`fixed:0.5`; `spillway probe` lists what a machine offers. `part:4GiB` is that much of "
+        "the device as if it were all of it: only memory taken since the cache was opened counts "
+        "as used; set `capacity` to the same.",
         "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.policy; }>(
         "policy",
-        "Who leaves first: `score` (who is least likely to be used soon, by what graphs and hints "
-        "foretell and such ones did before, for what a miss would cost; last use until it knows "
-        "enough), `documented` (the mode table's own order), `lru`, `hybrid`, `workflow` (by step "
-        "graphs and hints, then last use) or `seed`.",
+        "The eviction order: `score` (first the entry least likely to be used soon, as predicted "
+        "by graphs and hints and learned from similar entries, weighed by what a miss would cost; "
+        "LRU until enough is learned), `documented` (the mode table's own order), `lru`, "
+        "`hybrid`, `workflow` (by step graphs and hints, then last use) or `seed`.",
         "0.1"),
     Row<kCount, [](auto& o) -> auto& { return o.history_entries; }>(
         "history_entries",
-        "Most keys the policy `score` remembers after they are gone, at about 250 bytes each. 0: "
-        "none.",
+        "Most keys the policy `score` remembers after their entries are gone, at about 250 bytes "
+        "each. 0: none.",
         "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.ttl; }>(
-        "ttl", "An entry idle longer than this leaves the tier.", "0.1"),
+        "ttl", "An entry idle longer than this is evicted from the tier.", "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.host_ttl; }>(
         "host_ttl", "The same for the host tier.", "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.disk_ttl; }>(
         "disk_ttl", "The same for the disk tier.", "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.idle_normal; }>(
-        "idle_normal", "In NORMAL only entries idle longer than this leave.", "0.1"),
+        "idle_normal", "In NORMAL only entries idle longer than this are evicted.", "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.idle_critical; }>(
-        "idle_critical", "In EMERGENCY every entry idle longer than this leaves.", "0.1"),
+        "idle_critical", "In EMERGENCY every entry idle longer than this is evicted.", "0.1"),
     Row<kCount, [](auto& o) -> auto& { return o.token_budget; }>(
         "token_budget", "Most tokens over all live entries.", "0.1"),
     Row<kCount, [](auto& o) -> auto& { return o.prefetch_steps; }>(
         "prefetch_steps",
-        "What a step graph wants in so many steps comes up from the tiers below before it is asked "
-        "for. 0: nothing does.",
+        "Entries that a step graph wants within this many steps are brought up from lower tiers "
+        "before they are asked for. 0: none are.",
         "0.1"),
     Row<kDuration, [](auto& o) -> auto& { return o.reclaim_slice; }>(
         "reclaim_slice", "Longest stretch of reclaim work between two other events.", "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.log; }>(
         "log",
-        "The least serious that the library says on standard error, or to whom `SetLog` names: "
-        "`info`, `warning`, `error` or `off`; empty: as it is, at first `info`. For the whole "
-        "process.",
+        "The least severe messages that the library writes to standard error, or to the sink given "
+        "to `SetLog`: `info`, `warning`, `error` or `off`; empty: unchanged, at first `info`. For "
+        "the whole process.",
         "0.1"),
     Row<kWord, [](auto& o) -> auto& { return o.trace; }>(
         "trace",
-        "A file to which every use is appended, as a log that `spillway replay` reads: what would "
-        "another size or policy have made of it? Empty: none.",
+        "A file to which every use is appended, as a log that `spillway replay` reads to tell "
+        "how another size or policy would have done. Empty: none.",
         "0.1"),
 };
 
@@ -358,7 +359,7 @@ std::span<const Setting> Settings() { return kSettings; }
 
 Result<const Setting*> FindSetting(std::string_view name) {
   std::vector<std::string_view> names;
-  std::vector<std::string_view> inside;  // Where it names a table.
+  std::vector<std::string_view> inside;  // If `name` is a table.
   const std::string table = fmt::format("{}.", name);
   for (const Setting& setting : kSettings) {
     if (setting.name == name) return &setting;
@@ -370,14 +371,16 @@ Result<const Setting*> FindSetting(std::string_view name) {
     return Bad(fmt::format("unknown setting '{}': it is a table, of {}", Printable(name),
                            fmt::join(inside, ", ")));
   }
-  return Bad(fmt::format("unknown setting '{}'{}", Printable(name), DidYouMean(name, names)));
+  std::string hint = ItIsNow(name);
+  if (hint.empty()) hint = DidYouMean(name, names);
+  return Bad(fmt::format("unknown setting '{}'{}", Printable(name), hint));
 }
 
 Status ApplySetting(Options* options, std::string_view name, std::string_view text) {
   const Result<const Setting*> setting = FindSetting(name);
   if (!setting) return setting.error();
   if (Status ok = (*setting)->read(**setting, text, options); !ok) return ok;
-  // The two exclude each other; the later one is meant.
+  // The two exclude each other; the later one is in force.
   if (name == "capacity" && options->capacity) options->unlimited = false;
   if (name == "unlimited" && options->unlimited) options->capacity.reset();
   return {};

@@ -1,5 +1,6 @@
-// Settings from a TOML file. Everything is read into a copy and checked before
-// anybody sees it: nothing starts half-configured.
+// SPDX-License-Identifier: Apache-2.0
+// Settings from a TOML file. All of it is read into a copy and checked before that copy
+// is used: nothing starts half-configured.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -9,19 +10,20 @@
 #include <toml++/toml.h>
 
 #include "base/printable.h"
+#include "base/toml_hint.h"
 #include "cache/settings.h"
 
 namespace spillway {
 namespace {
 
-// One value of the file, where it stands.
+// One value of the file, and where it is.
 struct Found {
   std::string name;  // With its tables: "thresholds.normal".
   const toml::node* node = nullptr;
   std::uint32_t line = 0;
 };
 
-// A table that holds nothing stays in the list, so that an unknown one is seen.
+// An empty table stays in the list, so that an unknown one is reported.
 void Flatten(const toml::table& table, const std::string& prefix, std::vector<Found>* found) {
   for (const auto& [key, node] : table) {
     const std::string name = prefix + std::string(key.str());
@@ -59,7 +61,7 @@ std::string_view KindOf(const toml::node& node) {
   }
 }
 
-// The value as the table's readers take it, if it is of a kind that fits.
+// The value as the table's readers take it; empty: it has the wrong type.
 std::optional<std::string> TextOf(const toml::node& node, const Setting& setting) {
   const SettingType type = setting.type;
   if (const auto* text = node.as_string()) {
@@ -87,7 +89,7 @@ class File {
     std::ranges::stable_sort(found_, {}, &Found::line);
   }
 
-  // What was wrong at a line, or with the whole when the line is not known.
+  // An error at a line, or about the whole file if the line is not known.
   Error At(const Found* found, std::string_view what) const {
     return Error{Code::kInvalidArgument, found == nullptr
                                              ? fmt::format("{}: {}", name_, what)
@@ -131,7 +133,7 @@ class File {
     return {};
   }
 
-  // The later of the two would win; in a file nobody means that.
+  // The later one would be in force; in a file that is never intended.
   Status CheckLimits() const {
     const Found* unlimited = Find("unlimited");
     const Found* capacity = Find("capacity");
@@ -141,7 +143,7 @@ class File {
     return At(unlimited, "unlimited and capacity exclude each other; leave one of them out");
   }
 
-  // Checks' messages begin with the setting they speak of.
+  // Messages of checks begin with the setting they are about.
   Error Located(const Error& error) const {
     const std::string_view message = error.message;
     const std::size_t end = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_.");
@@ -163,7 +165,8 @@ Result<Options> LoadOptions(const std::string& toml_text, std::string_view file_
   } catch (const toml::parse_error& error) {
     return Error{
         Code::kInvalidArgument,
-        fmt::format("{}:{}: {}", file_name, error.source().begin.line, error.description())};
+        fmt::format("{}:{}: {}{}", file_name, error.source().begin.line, error.description(),
+                    QuotesHint(toml_text, error.source().begin.line))};
   }
   if (!skip.empty()) table.erase(skip);
   const File file(file_name, table);

@@ -1,4 +1,5 @@
-// The reference page of the settings, from their table.
+// SPDX-License-Identifier: Apache-2.0
+// The reference page of the settings, made from their table.
 #include <array>
 #include <iterator>
 
@@ -45,6 +46,11 @@ constexpr std::string_view kEnd = R"(
 Sizes count in 1024s with KiB, MiB, GiB, TiB and in 1000s with kB, MB, GB, TB; a bare "4G" is refused,
 since half of its readers would be wrong. Durations take ns, us, ms, s, min, h and d. Where the type says
 *or none*, `"none"` switches the limit off.
+
+`capacity` and `host_capacity` above what the machine or a control group of the process has in all, each or
+together, and `disk_capacity` above the size of the file system are refused, and so is less than one chunk
+(4 KiB of a private card, 1 MiB of the host, 1 MiB on disk, of a GPU or a shared card more); the error has
+both figures. `spillway simulate` takes any size: it has no memory.
 )";
 
 std::string Value(const std::string& text) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cache/settings.h"
 
 #include <cstdlib>
@@ -7,6 +8,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "base/renamed.h"
 
 namespace spillway {
 namespace {
@@ -50,7 +53,7 @@ TEST(Settings, WhatIsPrintedIsReadBack) {
   odd.card = "two words";
   for (const Options& options : {Options(), Options::Seed(), odd}) {
     Options again = Options();
-    // `unlimited` resets a capacity and is read before it matters.
+    // `unlimited` resets a capacity, and is read first.
     for (const Setting& setting : Settings()) {
       ASSERT_TRUE(setting.read(setting, setting.print(options), &again)) << setting.name;
     }
@@ -161,6 +164,20 @@ TEST(BadSettings, UnknownNamesNameFileLineAndTheNearest) {
   EXPECT_EQ(Refused("prest = 1"), "t.toml:1: unknown setting 'prest'; did you mean 'preset'?");
 }
 
+TEST(BadSettings, AnOldNameIsAnErrorWithTheNewOne) {
+  EXPECT_EQ(Refused("\nwrite_behind_after = \"1s\""),
+            "t.toml:2: unknown setting 'write_behind_after': it is now write_back_after");
+  Options options;
+  const Status set = ApplySetting(&options, "write_behind_rate", "1MiB");
+  ASSERT_FALSE(set);
+  EXPECT_EQ(set.error().message, "unknown setting 'write_behind_rate': it is now write_back_rate");
+  for (const RenamedName& each : RenamedNames()) {
+    if (each.kind != NameKind::kSetting) continue;
+    EXPECT_FALSE(FindSetting(each.old_name)) << each.old_name;
+    EXPECT_TRUE(FindSetting(each.name)) << each.name;
+  }
+}
+
 TEST(BadSettings, WrongTypesSayWhatWouldBeRight) {
   EXPECT_EQ(Refused("dwell = true"),
             "t.toml:1: dwell is true or false; it must be a duration, as in \"2s\", \"500ms\" or "
@@ -206,7 +223,8 @@ TEST(BadSettings, ChecksAfterReadingNameTheLineToo) {
   EXPECT_THAT(Refused("device = \"abacus\""), StartsWith("t.toml:1: device: 'abacus'"));
   EXPECT_THAT(Refused("preset = \"seed\"\nunlimited = true\ncapacity = 5"),
               StartsWith("t.toml:2: unlimited and capacity exclude each other"));
-  // Where the fault lies in what the file did not say, only the file is named.
+  // If the fault lies in a default that the file did not change, only the file is
+  // named.
   EXPECT_THAT(Refused("thresholds.normal = 0.9"),
               StartsWith("t.toml: thresholds.pressure is 0.85"));
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cache/stats_json.h"
 
 #include <chrono>
@@ -5,35 +6,45 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cache/loss_log.h"
+
 namespace spillway {
 
 std::string StatsJson(const Stats& from) {
   using Json = nlohmann::ordered_json;
   Json left = Json::object();
   Json left_bytes = Json::object();
-  for (std::size_t i = 0; i < from.left_by_reason.size(); ++i) {
+  for (std::size_t i = 0; i < from.removed_by_reason.size(); ++i) {
     const std::string name(Name(static_cast<Reason>(i)));
-    left[name] = from.left_by_reason.at(i);
-    left_bytes[name] = from.left_bytes_by_reason.at(i);
+    left[name] = from.removed_by_reason.at(i);
+    left_bytes[name] = from.removed_bytes_by_reason.at(i);
+  }
+  Json destroyed = Json::object();
+  Json destroyed_bytes = Json::object();
+  for (std::size_t i = 0; i < from.destroyed_by_reason.size(); ++i) {
+    const auto reason = static_cast<Reason>(i);
+    if (!IsLoss(Action::kDestroy, reason)) continue;
+    destroyed[std::string(Name(reason))] = from.destroyed_by_reason.at(i);
+    destroyed_bytes[std::string(Name(reason))] = from.destroyed_bytes_by_reason.at(i);
   }
   Json actions = Json::object();
-  for (std::size_t i = 0; i < from.left_by_action.size(); ++i) {
-    actions[std::string(Name(static_cast<Action>(i)))] = from.left_by_action.at(i);
+  for (std::size_t i = 0; i < from.removed_by_action.size(); ++i) {
+    actions[std::string(Name(static_cast<Action>(i)))] = from.removed_by_action.at(i);
   }
   const auto tier_json = [](const TierStats& tier) {
     Json done = Json::object();
     Json done_bytes = Json::object();
-    for (std::size_t i = 0; i < tier.left_by_action.size(); ++i) {
+    for (std::size_t i = 0; i < tier.removed_by_action.size(); ++i) {
       const std::string name(Name(static_cast<Action>(i)));
-      done[name] = tier.left_by_action.at(i);
-      done_bytes[name] = tier.left_bytes_by_action.at(i);
+      done[name] = tier.removed_by_action.at(i);
+      done_bytes[name] = tier.removed_bytes_by_action.at(i);
     }
     return Json{{"name", tier.name},
                 {"capacity", tier.capacity},
                 {"entries", tier.entries},
                 {"bytes", tier.bytes},
-                {"backed", tier.backed},
-                {"clean", tier.clean},
+                {"backed", tier.clean},
+                {"clean", tier.clean_chunks},
                 {"held", tier.held},
                 {"slack", tier.slack},
                 {"others", tier.others},
@@ -67,6 +78,8 @@ std::string StatsJson(const Stats& from) {
               {"left_by_reason", left},
               {"left_bytes_by_reason", left_bytes},
               {"left_by_action", actions},
+              {"destroyed_by_reason", destroyed},
+              {"destroyed_bytes_by_reason", destroyed_bytes},
               {"device", tier_json(from.device)}};
   all["device"]["others_rose_unix_us"] = from.source.others_rose_unix_us;
   if (!from.host.name.empty()) all["host"] = tier_json(from.host);
@@ -82,8 +95,10 @@ std::string StatsJson(const Stats& from) {
                             {"sync_failures", files.sync_failures},
                             {"recovered", files.recovered},
                             {"recovery_rejected", files.recovery_rejected},
-                            {"unsettled", files.unsettled},
-                            {"settle_failures", files.settle_failures},
+                            {"recovery_mended", files.recovery_mended},
+                            {"recovery_given_up", files.recovery_given_up},
+                            {"unsettled", files.deletes_pending},
+                            {"settle_failures", files.delete_flush_failures},
                             {"voided", files.voided},
                             {"quarantined", files.quarantined},
                             {"direct", files.direct},
@@ -109,27 +124,27 @@ std::string StatsJson(const Stats& from) {
         {"file", from.trace.file}, {"requests", from.trace.requests}, {"lost", from.trace.lost}};
   }
   if (from.score.in_use) {
-    all["score"] = {{"leads", from.score.leads},           {"returns", from.score.returns},
+    all["score"] = {{"leads", from.score.active},          {"returns", from.score.returns},
                     {"remembered", from.score.remembered}, {"fallbacks", from.score.fallbacks},
                     {"ghost_hits", from.score.ghost_hits}, {"sent_below", from.score.sent_below}};
   }
-  const MoveStats& moves = from.moves;
+  const TransferStats& transfers = from.moves;
   if (!from.host.name.empty() || !from.disk.name.empty()) {
-    all["moves"] = {{"bytes_down", moves.bytes_down},
-                    {"bytes_up", moves.bytes_up},
-                    {"fetches", moves.fetches},
-                    {"fetches_failed", moves.fetches_failed},
-                    {"promoted", moves.promoted},
-                    {"prefetched", moves.prefetched},
-                    {"ahead_bytes", moves.ahead_bytes},
-                    {"ahead_useful_bytes", moves.ahead_useful_bytes},
-                    {"ahead_late_bytes", moves.ahead_late_bytes},
-                    {"ahead_wasted_bytes", moves.ahead_wasted_bytes},
-                    {"cancelled", moves.cancelled},
-                    {"corrupt", moves.corrupt},
-                    {"scrubbed", moves.scrubbed},
-                    {"under_way", moves.under_way},
-                    {"passing_bytes", moves.passing_bytes}};
+    all["moves"] = {{"bytes_down", transfers.bytes_down},
+                    {"bytes_up", transfers.bytes_up},
+                    {"fetches", transfers.fetches},
+                    {"fetches_failed", transfers.fetches_failed},
+                    {"promoted", transfers.promoted},
+                    {"prefetched", transfers.prefetched},
+                    {"ahead_bytes", transfers.ahead_bytes},
+                    {"ahead_useful_bytes", transfers.ahead_useful_bytes},
+                    {"ahead_late_bytes", transfers.ahead_late_bytes},
+                    {"ahead_wasted_bytes", transfers.ahead_wasted_bytes},
+                    {"cancelled", transfers.cancelled},
+                    {"corrupt", transfers.corrupt},
+                    {"scrubbed", transfers.scrubbed},
+                    {"under_way", transfers.in_flight},
+                    {"passing_bytes", transfers.staging_bytes}};
   }
   return all.dump();
 }

@@ -1,4 +1,5 @@
-// A cache's stats as one JSON object, for those who are not C++.
+// SPDX-License-Identifier: Apache-2.0
+// A cache's stats as one JSON object, for programs that are not written in C++.
 #pragma once
 
 #include <string>

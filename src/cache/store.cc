@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cache/store.h"
 
 #include <algorithm>
@@ -5,17 +6,18 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "base/later.h"
 #include "base/mutant.h"
+#include "base/saturating_add.h"
 
 namespace spillway {
 
 namespace {
-// For counters that all may read and only the strand writes: it need not lock
-// the line for that.
+// For counters that any thread reads and only the strand writes: the write need not be
+// an atomic addition.
 template <typename T>
 void Add(std::atomic<T>& counter, T what) {
   counter.store(counter.load(std::memory_order_relaxed) + what, std::memory_order_relaxed);
@@ -25,7 +27,7 @@ void Add(std::atomic<T>& counter, T what) {
 Result<std::unique_ptr<Store>> Store::Open(const Settings& settings, TierStack tiers) {
   auto slots = SlotTable::Open(settings.entries_max);
   if (!slots) return slots.error();
-  auto index = Index::Open(slots->get(), settings.hash_bits);
+  auto index = Index::Open(slots->get(), settings.hash_bits, settings.hash_seed);
   if (!index) return index.error();
   return std::unique_ptr<Store>(
       new Store(std::move(*slots), std::move(*index), std::move(tiers), settings));
@@ -41,11 +43,12 @@ Store::Store(std::unique_ptr<SlotTable> slots, std::unique_ptr<Index> index, Tie
            : tiers_.host ? TierId::kHost
                          : TierId::kDisk),
       keeps_lineage_(settings.keeps_lineage),
-      unix_offset_(settings.unix_offset) {
+      unix_offset_(settings.unix_offset),
+      key_group_(settings.key_group) {
   assert(mask_ != 0);
 }
 
-// Memory goes back to its tiers; blobs stay where they are, for the next time.
+// Memory goes back to its tiers; blobs stay on disk for the next start.
 Store::~Store() {
   for (std::uint32_t id = 0; id < slots_->high_water(); ++id) {
     if (!slots_->IsTaken(id)) continue;
@@ -54,11 +57,11 @@ Store::~Store() {
     for (const TierId tier : {TierId::kDevice, TierId::kHost}) {
       const bool there = record.copies == 0 ? ReservedIn(id) == tier : Has(record.copies, tier);
       if (!there) continue;
-      memory(tier)->Free(BlockIn(id, tier), slot.size, record.backed_in(tier));
+      memory(tier)->Free(BlockIn(id, tier), slot.size, record.clean_in(tier));
     }
     if (slot.key_bytes() > kInlineKeyBytes) delete[] slot.long_key;
     delete record.extra;
-    if (record.below != nullptr) std::free(record.below->passing);  // NOLINT: aligned_alloc's.
+    if (record.below != nullptr) std::free(record.below->staging);  // NOLINT: aligned_alloc's.
     delete record.below;
   }
 }
@@ -81,92 +84,40 @@ Result<std::uint32_t> Store::Reserve(const NewEntry& entry, TierId tier, TimePoi
   Slot& slot = slots_->slot(id);
   slot.size = entry.bytes;
   slot.hash.store(entry.hash, std::memory_order_relaxed);
-  Result<Landing> landing = Error{Code::kNoMemory, "no memory"};
+  Result<CopyDestination> destination = Error{Code::kNoMemory, "no memory"};
   try {
     WriteNames(id, entry, now);
-    if (tier != TierId::kDevice) BelowOf(id);
+    if (tier != TierId::kDevice) LowerCopiesOf(id);
     names_bytes_ += NamesBytesOf(entry);
   } catch (const std::bad_alloc&) {
     ForgetNames(id);
     slots_->Give(id);
-    return landing.error();
+    return destination.error();
   }
   try {
-    landing = Allocate(id, tier);
+    destination = Allocate(id, tier);
   } catch (const std::bad_alloc&) {
-    // As if the tier had refused.
+    // Handled as if the tier had refused.
   }
-  if (!landing) {
+  if (!destination) {
     if (!MutantOn(Mutant::kReservationLeaked)) Discard(id);
-    return landing.error();
+    return destination.error();
   }
   if (tier == TierId::kDevice) {
-    slot.data.store(landing->block, std::memory_order_relaxed);
+    slot.data.store(destination->block, std::memory_order_relaxed);
   } else {
-    Below& below = BelowOf(id);
-    below.host = landing->block;
-    below.blob = landing->blob;
+    LowerCopies& below = LowerCopiesOf(id);
+    below.host = destination->block;
+    below.blob = destination->blob;
     below.blob_generation = slots_->record(id).generation;
-    slot.data.store(landing->block, std::memory_order_relaxed);
+    slot.data.store(destination->block, std::memory_order_relaxed);
   }
   tokens_reserved_ += entry.options.tokens;
   ++reservations_;
   return id;
 }
 
-Result<std::uint32_t> Store::ReserveAhead(Bytes bytes) {
-  const std::uint32_t id = slots_->Take();
-  if (id == kNoSlot) return Error{Code::kBusy, "all slots are taken"};
-  Slot& slot = slots_->slot(id);
-  Record& record = slots_->record(id);
-  slot.size = bytes;
-  slot.key_bytes_less_one = 0;
-  slot.has_deadline = slot.no_idle_ttl = false;
-  record.generation = NextGeneration();
-  Result<Landing> landing = Error{Code::kNoMemory, "no memory"};
-  try {
-    landing = Allocate(id, TierId::kDevice);
-  } catch (const std::bad_alloc&) {
-    // As if the tier had refused.
-  }
-  if (!landing) {
-    slots_->Give(id);
-    return landing.error();
-  }
-  // Who reads it once it is linked may ask where it is.
-  record.copies = MaskOf(TierId::kDevice);
-  slot.data.store(landing->block, std::memory_order_relaxed);
-  ++reservations_;
-  return id;
-}
-
-bool Store::IsLikeAhead(std::uint32_t id, Bytes bytes) const {
-  const Slot& slot = slots_->slot(id);
-  const Record& record = slots_->record(id);
-  return slot.size == bytes && slot.key_bytes() <= kInlineKeyBytes && record.extra == nullptr &&
-         record.below == nullptr && record.copies == MaskOf(TierId::kDevice);
-}
-
-void Store::Recycle(std::uint32_t id) {
-  CountRetired(id);
-  Record& record = slots_->record(id);
-  record = Record();
-  record.generation = NextGeneration();
-  record.copies = MaskOf(TierId::kDevice);
-  slots_->slot(id).has_deadline = false;
-  ++reservations_;
-}
-
-void Store::Enrol(std::uint32_t id) {
-  slots_->record(id).place = ++places_;
-  if (slots_->slot(id).no_idle_ttl) some_stay_ = true;
-  --reservations_;
-  ++enrolled_;
-  ++entries_in_[IndexOf(TierId::kDevice)];
-  index_->CountNew();
-}
-
-// Of a slot whose names were not all written.
+// For a slot whose names were not all written.
 void Store::ForgetNames(std::uint32_t id) {
   Slot& slot = slots_->slot(id);
   Record& record = slots_->record(id);
@@ -177,16 +128,23 @@ void Store::ForgetNames(std::uint32_t id) {
 
 void Store::SetDeadline(std::uint32_t id, TimePoint deadline, std::unique_ptr<Extra> spare) {
   Record& record = slots_->record(id);
+  // In the order in which DeadlineOf needs them, since readers may hold leases.
   if (record.extra == nullptr && spare != nullptr) {
-    record.extra = spare.release();
+    spare->deadline = deadline;
+    std::atomic_ref(record.extra).store(spare.release(), std::memory_order_release);
     names_bytes_ += sizeof(Extra);
+  } else if (record.extra != nullptr) {
+    std::atomic_ref(record.extra->deadline).store(deadline, std::memory_order_relaxed);
   }
-  slots_->slot(id).has_deadline = deadline != TimePoint::max();
-  if (record.extra != nullptr) record.extra->deadline = deadline;
+  const bool has = deadline != TimePoint::max();
+  const bool had =
+      std::atomic_ref(slots_->slot(id).has_deadline).exchange(has, std::memory_order_release);
+  // A reservation has no copies, and is counted when it is committed.
+  if (record.copies != 0) index_->CountDeadline(id, int{has} - int{had});
 }
 
 TierId Store::ReservedIn(std::uint32_t id) const {
-  const Below* const below = slots_->record(id).below;
+  const LowerCopies* const below = slots_->record(id).below;
   if (below == nullptr) return TierId::kDevice;
   return below->host != nullptr ? TierId::kHost : TierId::kDisk;
 }
@@ -203,12 +161,14 @@ void Store::WriteNames(std::uint32_t id, const NewEntry& entry, TimePoint now) {
   } else {
     std::memcpy(slot.inline_key, entry.key.data(), entry.key.size());
   }
+  slot.SetGroup(GroupOf(entry.key));
   slot.has_deadline = options.ttl.has_value();
   slot.no_idle_ttl = !options.idle_ttl;
   if (slot.no_idle_ttl) some_stay_ = true;
   if (!options.agent.empty() || !options.meta.empty() || options.ttl) {
-    record.extra = new Extra{std::string(options.agent), std::string(options.meta),
-                             options.ttl ? Later(now, *options.ttl) : TimePoint::max()};
+    record.extra = new Extra{
+        std::string(options.agent), std::string(options.meta),
+        options.ttl ? SaturatingAdd(entry.ttl_from.value_or(now), *options.ttl) : TimePoint::max()};
   }
   record.generation = NextGeneration();
   record.tokens = static_cast<std::uint32_t>(options.tokens);
@@ -226,8 +186,6 @@ std::uint64_t Store::NextGeneration() {
   } while (static_cast<std::uint32_t>(generations_) == 0);
   return generations_;
 }
-
-void Store::CountDeparted(std::uint64_t accesses) { Add(departed_hits_, accesses - 1); }
 
 void Store::NameParent(std::uint32_t id, std::string_view name) {
   Record& record = slots_->record(id);
@@ -275,14 +233,14 @@ EntryId Store::Commit(std::uint32_t id, std::uint32_t old, TimePoint now) {
   record.place = old == kNoSlot ? ++places_ : slots_->record(old).place;
   record.copies = MaskOf(ReservedIn(id));
   slot.last_use.store(now.time_since_epoch().count(), std::memory_order_relaxed);
-  // A parent may have left between admission and now. The generation stays as
-  // it was named, so that Match stops here; the slot may be anybody's by now.
+  // The parent may have been removed since admission. Its generation stays recorded, so
+  // that Match stops here; the slot may hold another entry by now.
   if (ParentOf(id) == kNoSlot) record.parent_slot = kNoSlot;
   Attach(id, record.copies);
   --reservations_;
   tokens_reserved_ -= record.tokens;
   Add(tokens_, Tokens{record.tokens});
-  Add(settled_, std::int64_t{1});
+  Add(entries_, std::size_t{1});
   for (const TierId tier : kTierIds) entries_in_[IndexOf(tier)] += Has(record.copies, tier);
   slot.word.Publish(1);
   if (old == kNoSlot) {
@@ -293,24 +251,20 @@ EntryId Store::Commit(std::uint32_t id, std::uint32_t old, TimePoint now) {
   return IdOf(id);
 }
 
-void Store::CountRetired(std::uint32_t id) {
-  const Record& record = slots_->record(id);
-  Add(settled_, std::int64_t{-1});
-  Add(tokens_, -Tokens{record.tokens});
-  CountDeparted(LeaseWord::AcquiresOf(slots_->slot(id).word.Load()));
-  for (const TierId tier : kTierIds) entries_in_[IndexOf(tier)] -= Has(record.copies, tier);
-}
-
+// A leased entry keeps one copy for its readers and becomes a zombie.
 Store::Fate Store::Retire(std::uint32_t id, bool owned) {
   Record& record = slots_->record(id);
-  CountRetired(id);
+  Add(entries_, ~std::size_t{0});  // One less.
+  Add(tokens_, -Tokens{record.tokens});
+  Add(removed_hits_, LeaseWord::AcquiresOf(slots_->slot(id).word.Load()) - 1);
+  for (const TierId tier : kTierIds) entries_in_[IndexOf(tier)] -= Has(record.copies, tier);
   if (owned) {
     Discard(id);
     return Fate::kFreed;
   }
   ++zombies_;
-  // Readers need one copy, a transfer its two; nobody needs the others. On a GPU
-  // it may be the host's that they have, as well as the device's.
+  // Readers need one copy, and a transfer its two; the others are not needed. On a GPU,
+  // readers may have the host's copy as well as the device's.
   if (record.below != nullptr && record.below->transfer == nullptr) {
     const std::byte* const lent = slots_->slot(id).data.load(std::memory_order_relaxed);
     for (const TierId tier : {TierId::kDisk, TierId::kHost}) {
@@ -329,16 +283,18 @@ void Store::Reap(std::uint32_t id) {
   Discard(id);
 }
 
+// Frees the copies of an entry, or the one allocation of a reservation, which has no
+// copies yet.
 void Store::Discard(std::uint32_t id) {
   Slot& slot = slots_->slot(id);
   Record& record = slots_->record(id);
-  if (record.below != nullptr && record.below->passing != nullptr) {
+  if (record.below != nullptr && record.below->staging != nullptr) {
     // On a GPU's host a value may be lent while it is on the device.
-    if (slot.data.load(std::memory_order_relaxed) == record.below->passing) {
+    if (slot.data.load(std::memory_order_relaxed) == record.below->staging) {
       slot.data.store(nullptr, std::memory_order_relaxed);
     }
-    std::free(record.below->passing);  // NOLINT(cppcoreguidelines-no-malloc): aligned_alloc's.
-    passing_bytes_ -= slot.size;
+    std::free(record.below->staging);  // NOLINT(cppcoreguidelines-no-malloc): aligned_alloc's.
+    staging_bytes_ -= slot.size;
   }
   if (record.copies == 0 && slot.data.load(std::memory_order_relaxed) == nullptr &&
       (record.below == nullptr || record.below->blob == kNoBlob)) {
@@ -362,7 +318,7 @@ void Store::Discard(std::uint32_t id) {
     record.extra = nullptr;
   }
   if (record.below != nullptr) {
-    below_bytes_ -= sizeof(Below);
+    below_bytes_ -= sizeof(LowerCopies);
     delete record.below;
     record.below = nullptr;
   }
@@ -421,6 +377,14 @@ Facts Store::FactsOf(std::uint32_t id, TierId tier) const {
   facts.place = record.place;
   facts.children = MutantOn(Mutant::kParentBeforeChild) ? 0 : record.children[IndexOf(tier)];
   return facts;
+}
+
+void Store::Shrink() {
+  index_->Shrink();
+  slots_->Trim();
+  for (const TierId tier : {TierId::kDevice, TierId::kHost}) {
+    if (memory(tier) != nullptr) memory(tier)->ReleaseAll();
+  }
 }
 
 Bytes Store::index_bytes() const {

@@ -1,24 +1,28 @@
-// The Store owns entries: their slots, their copies in the tiers, their links
-// to parents, and the account of all that. It decides nothing. Strand only, but
-// for the index's lock-free Find.
+// SPDX-License-Identifier: Apache-2.0
+// The Store owns entries: their slots, their copies in the tiers, their links to
+// parents, and the accounts of all of these. It decides nothing: the engine says what
+// is stored, copied and removed. Every function must run on the strand, except the
+// index's lock-free Find and the getters marked "any thread".
 //
 // Invariants
-//   1. bytes(tier) = bytes of all copies there: of live entries, of zombies, of
-//      reservations and of transfers under way; it equals what the tier has
+//   1. bytes(tier) = the bytes of all copies in that tier: those of live entries, of
+//      zombies, of reservations and of transfers in flight. It equals what the tier has
 //      allocated.
-//   2. A slot is free, or a reservation, or linked (live), or a zombie.
-//   3. children[tier] of a live entry = live entries whose link names its
-//      generation and that have a copy in that tier.
-//   4. A live entry has a copy somewhere.
-//   5. A block in memory is marked as backed in its tier exactly while its
-//      entry has a copy further down.
-//   6. Readers get the uppermost copy in memory; every one of those is verified.
+//   2. A slot is free, or a reservation, or linked (a live entry), or a zombie
+//      (removed, but still leased).
+//   3. children[tier] of a live entry = the number of live entries whose parent link
+//      names its generation and that have a copy in that tier.
+//   4. A live entry has at least one copy.
+//   5. A block in memory is marked clean in its tier exactly while its entry also has a
+//      copy in a lower tier.
+//   6. Readers get the uppermost copy in memory; every such copy is verified.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -31,19 +35,27 @@
 
 namespace spillway {
 
-// What a set needs to be stored.
+// All that the Store needs to know about a value that is being set.
 struct NewEntry {
   std::string_view key;
   std::uint64_t hash = 0;
   Bytes bytes = 0;
   SetOptions options;
-  Place place = Place::kDevice;  // Its bytes enter here or below.
-  bool reserved = false;         // It has its bytes and its slot already.
-  bool absent = false;           // Its key was looked up in this event, and is not there.
+  Place place = Place::kDevice;  // Where its bytes lie: they enter here or below.
+  bool reserved = false;         // Its memory and its slot are allocated already.
+  bool absent = false;           // Its key was looked up in this event and not found.
+  // Its bytes are still to arrive, or its writer may decide against it: the key's
+  // previous generation is not evicted for it and stays until the commit.
+  bool old_stays = false;
+  // Where the previous generation makes room it goes last, when a tier is sure to take
+  // this one: a set that is refused leaves it.
+  bool old_goes_last = false;
+  // From when its ttl counts; empty: from the moment of Reserve.
+  std::optional<TimePoint> ttl_from = {};
 };
 
-// Room in a tier for one value.
-struct Landing {
+// Space allocated in one tier for one value: the destination of a copy.
+struct CopyDestination {
   std::byte* block = nullptr;  // In memory.
   BlobId blob = kNoBlob;       // On disk.
 };
@@ -53,8 +65,11 @@ class Store {
   struct Settings {
     std::uint64_t entries_max = 0;
     int hash_bits = 64;
+    HashSeed hash_seed;
+    std::uint8_t (*key_group)(std::string_view key) = nullptr;  // Options::key_group.
     bool keeps_lineage = true;
-    // Unix time less the cache's clock, in nanoseconds: own ttls go to disk.
+    // Unix time minus the cache's clock, in nanoseconds: blobs store deadlines as Unix
+    // time.
     std::int64_t unix_offset = 0;
   };
   static Result<std::unique_ptr<Store>> Open(const Settings& settings, TierStack tiers);
@@ -64,93 +79,86 @@ class Store {
 
   // --- reservations ---
 
-  // Memory in `tier` and a slot for `entry`; NoMemory, Unavailable or Busy, and
-  // then nothing changed.
+  // Takes a slot for `entry` and allocates its bytes in `tier`. Errors: NoMemory,
+  // Unavailable or Busy (no slot); then nothing has changed.
   Result<std::uint32_t> Reserve(const NewEntry& entry, TierId tier, TimePoint now);
-  // The same in the device's memory for an entry without names that nobody knows yet
-  // (Inlet). Whoever has it writes hash, key, last use and bytes.
-  Result<std::uint32_t> ReserveAhead(Bytes bytes);
-  // Such a one was linked: the rest of Commit.
-  void Enrol(std::uint32_t slot);
-  // Whether an entry that leaves, hidden and owned, leaves just what ReserveAhead
-  // would give; Recycle then is both Retire and that.
-  bool IsLikeAhead(std::uint32_t slot, Bytes bytes) const;
-  void Recycle(std::uint32_t slot);
+  // The tier in which a reservation has its memory.
   TierId ReservedIn(std::uint32_t slot) const;
-  // The end of its own ttl. Nobody else may see the slot meanwhile. `spare` becomes
-  // its Extra if it has none; without one there must be no need.
-  void SetDeadline(std::uint32_t slot, TimePoint deadline, std::unique_ptr<Extra> spare);
-  // What a reservation is told again: its names, tokens and parent, in place of
-  // those it was made with; its deadline stays. Throws bad_alloc, and then all is
-  // as it was.
-  void Describe(std::uint32_t slot, const SetOptions& options);
-  void Abort(std::uint32_t slot);
-  // Makes a reservation findable. `old`: the key's generation before, whose
-  // place it takes and which is hidden from now on; kNoSlot: the key is new.
-  EntryId Commit(std::uint32_t slot, std::uint32_t old, TimePoint now);
-  // The next generation of a live entry in the same place, all of it on the top
-  // tier's memory: `write` fills it. False: it is leased by more than `pins`, and
-  // nothing changed. `last`: it comes after all others (Facts::place), as if it had
-  // left first.
-  template <typename Write>
-  bool Renew(std::uint32_t slot, std::uint64_t pins, bool last, TimePoint now, Write&& write) {
-    return index_->Renew(
-        slot,
-        [&] {
-          CountDeparted(LeaseWord::AcquiresOf(slots_->slot(slot).word.Load()));
-          write(slots_->slot(slot).data.load(std::memory_order_relaxed));
-          slots_->record(slot).generation = NextGeneration();
-          if (last) slots_->record(slot).place = ++places_;
-          slots_->slot(slot).last_use.store(now.time_since_epoch().count(),
-                                            std::memory_order_relaxed);
-        },
-        pins);
+  // The group of a key. Must be written into a slot together with the key.
+  std::uint8_t GroupOf(std::string_view key) const {
+    const std::uint8_t group = key_group_ == nullptr ? 0 : key_group_(key);
+    return group < kKeyGroups ? group : 0;
   }
-  // One that was found on disk: a reservation whose bytes are there already.
-  // Busy: no slot.
+  bool groups_by(std::uint8_t (*key_group)(std::string_view key)) const {
+    return key_group == key_group_;
+  }
+  // Sets or clears the end of the entry's own ttl; the entry may be leased. `spare`
+  // becomes its Extra if it has none; `spare` may be null only if none is needed.
+  void SetDeadline(std::uint32_t slot, TimePoint deadline, std::unique_ptr<Extra> spare);
+  // Replaces the names, tokens and parent that a reservation was made with; its
+  // deadline stays. Throws bad_alloc, and then nothing has changed.
+  void Describe(std::uint32_t slot, const SetOptions& options);
+  // Gives back the memory and the slot of a reservation.
+  void Abort(std::uint32_t slot);
+  // Makes a reservation findable. `old`: the slot of the key's present generation; the
+  // new one takes over its position (Facts::place), and `old` can't be found from now
+  // on. kNoSlot: the key is new.
+  EntryId Commit(std::uint32_t slot, std::uint32_t old, TimePoint now);
+  // Makes a reservation for a value that was found on disk: its bytes are there
+  // already. Busy: no slot is free.
   Result<std::uint32_t> Adopt(const BlobStore::Found& found, TimePoint now);
-  // The parent it names, now that all are there.
+  // Links `slot` to the parent its blob names. Call it after the whole disk has been
+  // read in.
   void LinkToParent(std::uint32_t slot, std::string_view parent, std::uint64_t blob_generation);
 
   // --- copies ---
 
-  Result<Landing> Allocate(std::uint32_t slot, TierId tier);
-  // For a landing that became no copy.
-  void Free(TierId tier, const Landing& landing, Bytes bytes);
-  // Below the device.
-  void AddCopy(std::uint32_t slot, TierId tier, const Landing& landing);
-  // From now on readers get it from the device. False: somebody reads it where
-  // it was, and nothing changed.
-  bool AddToDevice(std::uint32_t slot, const Landing& landing);
-  // Not the last one. False: somebody reads that copy, and nothing changed.
+  // Allocates space for one more copy of `slot`.
+  Result<CopyDestination> Allocate(std::uint32_t slot, TierId tier);
+  // Frees a destination that did not become a copy.
+  void Free(TierId tier, const CopyDestination& destination, Bytes bytes);
+  // Adds a verified copy in a tier below the device.
+  void AddCopy(std::uint32_t slot, TierId tier, const CopyDestination& destination);
+  // Adds a verified copy on the device; readers get that one from now on. False: a
+  // reader holds a lease on the copy it would replace, and nothing changed.
+  bool AddToDevice(std::uint32_t slot, const CopyDestination& destination);
+  // Drops one copy, which must not be the last. False: that copy is leased, and nothing
+  // changed.
   bool DropCopy(std::uint32_t slot, TierId tier);
-  Below& BelowOf(std::uint32_t slot);  // Made if there is none.
-  // The block of a copy in memory.
+  LowerCopies& LowerCopiesOf(std::uint32_t slot);  // Created if there is none.
+  // The address of a copy in memory; null: there is none.
   std::byte* BlockIn(std::uint32_t slot, TierId tier) const;
   BlobFacts BlobFactsOf(std::uint32_t slot) const;
+  // The end of its own ttl as Unix time, as blobs store it; empty: none.
+  std::optional<std::int64_t> ExpiresUnixNs(std::uint32_t slot) const;
 
   // --- removal ---
 
-  // Fetches what Hide and Retire will touch, of a slot that has been read.
+  // Prefetches the memory that Hide and Retire will touch. The slot must have been read
+  // before.
   void PrefetchRemoval(std::uint32_t slot) const;
-  // Not findable any more. Comes before Kill: the last reader of a zombie
-  // chains it to others that wait to be reaped, by the index's own link.
+  // Makes an entry unfindable. Must come before Kill: the last reader of a zombie links
+  // it into the list of slots to reap, through the same Slot::next that the index uses
+  // until then.
   void Hide(std::uint32_t slot) { index_->Unlink(slot); }
-  // Whoever keeps the slot after the state has changed.
+  // What became of the slot: freed, or kept as a zombie until its last lease is
+  // released.
   enum class Fate : std::uint8_t { kFreed, kZombie };
-  // Off the account of live entries. The slot must be hidden, and have been
-  // moved out of kVisible by TryEvict (owned) or Kill.
+  // Takes an entry out of the account of live entries. The slot must be hidden and no
+  // longer kVisible; `owned`: TryEvict or Kill has made the caller its owner.
   Fate Retire(std::uint32_t slot, bool owned);
-  // No blob is anybody's any more: the directory is free for others.
-  // Destroy it off the strand: a thread of its own may be the one that runs it.
+  // Frees the blobs of zombies and gives up the disk tier, so that another process can
+  // open its directory. Destroy the result outside the strand: the present thread may
+  // be one of the BlobStore's own.
   std::unique_ptr<BlobStore> CloseDisk();
-  // Its blob stays on disk, and is nobody's here any more.
+  // Forgets the disk copy of an entry; its blob stays on disk for the next start.
   void Forsake(std::uint32_t slot);
-  // The last lease on a zombie is gone.
+  // Frees a zombie whose last lease has been released.
   void Reap(std::uint32_t slot);
 
-  // Takes one child from the parent of `slot` in each of `tiers`, if that is
-  // live, and returns it; Attach undoes it. Retire does not detach again.
+  // Subtracts `slot` from its parent's children in each of `tiers` and returns the
+  // parent, or kNoSlot if there is no live one. Attach undoes it. Retire does not do it
+  // again.
   std::uint32_t Detach(std::uint32_t slot, TierMask tiers);
   void Attach(std::uint32_t slot, TierMask tiers);
 
@@ -160,16 +168,18 @@ class Store {
   EntryId IdOf(std::uint32_t slot) const {
     return {slot, static_cast<std::uint32_t>(slots_->record(slot).generation)};
   }
-  // `children` are those with a copy in `tier`.
+  // Facts::children counts entries that have a copy in `tier`.
   Facts FactsOf(std::uint32_t slot, TierId tier) const;
   std::uint64_t Leases(std::uint32_t slot) const {
     return LeaseWord::LeasesOf(slots_->slot(slot).word.Load());
   }
-  // Of those, what moves hold.
+  // How many of these leases a transfer holds: 0 or 1.
   std::uint64_t PinsOf(std::uint32_t slot) const {
-    const Below* const below = slots_->record(slot).below;
+    const LowerCopies* const below = slots_->record(slot).below;
     return below != nullptr && below->transfer != nullptr ? 1 : 0;
   }
+  // Gives back memory kept for entries that no longer exist.
+  void Shrink();
   // The live parent of `slot`, or kNoSlot.
   std::uint32_t ParentOf(std::uint32_t slot) const;
 
@@ -180,10 +190,10 @@ class Store {
 
   TierMask tiers() const { return mask_; }
   TierId top() const { return top_; }
-  // Whether there is a device whose memory only it can read.
+  // Whether there is a device whose memory only the device can read (a GPU).
   bool on_gpu() const { return tiers_.device != nullptr && !tiers_.device->host_readable(); }
-  // Where the bytes can be read in place: on the device, or else the uppermost
-  // copy in host memory. Null: there is none.
+  // Where the bytes can be read in place: on the device, or otherwise the uppermost
+  // copy in host memory. Null: there is no such copy.
   const std::byte* DataIn(std::uint32_t slot, std::optional<Place> where) const;
   Tier* memory(TierId tier) {
     return tier == TierId::kDevice ? tiers_.device.get() : tiers_.host.get();
@@ -193,45 +203,43 @@ class Store {
   const BlobStore* disk() const { return tiers_.disk.get(); }
   Bytes capacity(TierId tier) const;
   Bytes held(TierId tier) const;
+  // Bytes in chunks that hold only clean entries: what can be given back at once.
   Bytes clean(TierId tier) const;
   std::string_view name(TierId tier) const;
 
   Bytes bytes(TierId tier) const { return bytes_[IndexOf(tier)]; }
   Bytes bytes() const { return bytes(top_); }
-  // Of that, what also lies further down.
-  Bytes backed_bytes(TierId tier) const { return backed_bytes_[IndexOf(tier)]; }
-  // Values lent from memory of no tier.
-  Bytes passing_bytes() const { return passing_bytes_; }
-  void CountPassing(Bytes more, Bytes less) { passing_bytes_ = passing_bytes_ + more - less; }
+  // Of these, bytes whose entries also have a copy in a lower tier.
+  Bytes clean_bytes(TierId tier) const { return clean_bytes_[IndexOf(tier)]; }
+  // Bytes lent to readers from staging buffers, which belong to no tier.
+  Bytes staging_bytes() const { return staging_bytes_; }
+  void CountStaging(Bytes more, Bytes less) { staging_bytes_ = staging_bytes_ + more - less; }
   Bytes names_bytes() const { return names_bytes_; }
-  // Some entry was ever told that no idle ttl is for it.
+  // Some entry was set with SetOptions::idle_ttl off: the tiers' ttl must skip it.
   bool some_stay() const { return some_stay_; }
   static Bytes NamesBytesOf(const NewEntry& entry);
-  std::size_t entries() const { return enrolled_ + static_cast<std::uint64_t>(settled()); }
-  // Entries that came by an event, less all who left, so it may be negative: who came
-  // by the Inlet is counted there. Any thread.
-  std::int64_t settled() const { return settled_.load(std::memory_order_acquire); }
+  // Any thread.
+  std::size_t entries() const { return entries_.load(std::memory_order_relaxed); }
   std::size_t entries(TierId tier) const { return entries_in_[IndexOf(tier)]; }
   Tokens tokens() const { return tokens_.load(std::memory_order_relaxed); }
   Tokens tokens_reserved() const { return tokens_reserved_; }
   std::size_t reservations() const { return reservations_; }
   std::size_t zombies() const { return zombies_; }
-  std::uint64_t departed_hits() const { return departed_hits_.load(std::memory_order_relaxed); }
+  // Hits of entries that have been removed since. Any thread.
+  std::uint64_t removed_hits() const { return removed_hits_.load(std::memory_order_relaxed); }
   Bytes index_bytes() const;
 
  private:
   Store(std::unique_ptr<SlotTable> slots, std::unique_ptr<Index> index, TierStack tiers,
         const Settings& settings);
   std::uint64_t NextGeneration();
-  void CountDeparted(std::uint64_t accesses);
-  void CountRetired(std::uint32_t slot);
   void WriteNames(std::uint32_t slot, const NewEntry& entry, TimePoint now);
   void NameParent(std::uint32_t slot, std::string_view parent);
   void ForgetNames(std::uint32_t slot);
-  Result<Landing> AllocateIn(TierId tier, Bytes bytes, const BlobFacts& facts);
+  Result<CopyDestination> AllocateIn(TierId tier, Bytes bytes, const BlobFacts& facts);
   void GiveBack(std::uint32_t slot, TierId tier, std::byte* block);
   void SetCopies(std::uint32_t slot, TierMask after);
-  void Discard(std::uint32_t slot);  // Bytes, names and slot go back.
+  void Discard(std::uint32_t slot);  // Frees bytes, names and slot.
 
   const std::unique_ptr<SlotTable> slots_;
   const std::unique_ptr<Index> index_;
@@ -240,36 +248,37 @@ class Store {
   const TierId top_;
   const bool keeps_lineage_;
   const std::int64_t unix_offset_;
+  std::uint8_t (*const key_group_)(std::string_view key);
 
-  // What changes is kept apart from what every set and get reads.
+  // Written often, so kept on other cache lines than the members every set and get
+  // reads.
   alignas(64) std::uint64_t generations_ = 0;
   std::uint64_t places_ = 0;
   std::array<Bytes, kTiers> bytes_{};
-  std::array<Bytes, kTiers> backed_bytes_{};
+  std::array<Bytes, kTiers> clean_bytes_{};
   std::array<std::size_t, kTiers> entries_in_{};  // Live entries with a copy there.
   Bytes names_bytes_ = 0;
   bool some_stay_ = false;
   Bytes below_bytes_ = 0;
-  Bytes passing_bytes_ = 0;
+  Bytes staging_bytes_ = 0;
   Tokens tokens_reserved_ = 0;
   std::size_t reservations_ = 0;
   std::size_t zombies_ = 0;
-  std::uint64_t enrolled_ = 0;
-  std::atomic<std::int64_t> settled_{0};
+  std::atomic<std::size_t> entries_{0};
   std::atomic<Tokens> tokens_{0};
-  std::atomic<std::uint64_t> departed_hits_{0};
+  std::atomic<std::uint64_t> removed_hits_{0};
 };
 
-// One class of a tier's entries, as rankings read them: those with a copy
-// below, or those without. Entries that may only leave after those that
-// continue them are leaves or not; others always count as leaves.
+// The clean or the dirty entries of one tier, as rankings read them. `leaves_only`: an
+// entry with children in the tier must not be evicted, so Facts::children counts them;
+// otherwise it is 0 and every entry counts as a leaf.
 class TierView final : public FactReader {
  public:
-  TierView(const Store* store, TierId tier, bool backed, bool leaves_only)
-      : store_(store), tier_(tier), backed_(backed), leaves_only_(leaves_only) {}
+  TierView(const Store* store, TierId tier, bool clean, bool leaves_only)
+      : store_(store), tier_(tier), clean_(clean), leaves_only_(leaves_only) {}
 
   bool Holds(const Record& record) const {
-    return Has(record.copies, tier_) && record.backed_in(tier_) == backed_;
+    return Has(record.copies, tier_) && record.clean_in(tier_) == clean_;
   }
   bool leaves_only() const { return leaves_only_; }
   bool Read(EntryId id, Facts* facts) const override;
@@ -283,7 +292,7 @@ class TierView final : public FactReader {
 
   const Store* const store_;
   const TierId tier_;
-  const bool backed_;
+  const bool clean_;
   const bool leaves_only_;
 };
 

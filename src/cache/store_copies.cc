@@ -1,4 +1,5 @@
-// The store's copies: where an entry is, and what each place gives back.
+// SPDX-License-Identifier: Apache-2.0
+// The store's copies: adding, dropping and locating them, and the accounts per tier.
 #include <algorithm>
 #include <atomic>
 #include <cassert>
@@ -10,11 +11,11 @@
 
 namespace spillway {
 
-Below& Store::BelowOf(std::uint32_t id) {
+LowerCopies& Store::LowerCopiesOf(std::uint32_t id) {
   Record& record = slots_->record(id);
   if (record.below == nullptr) {
-    record.below = new Below();
-    below_bytes_ += sizeof(Below);
+    record.below = new LowerCopies();
+    below_bytes_ += sizeof(LowerCopies);
   }
   return *record.below;
 }
@@ -22,7 +23,7 @@ Below& Store::BelowOf(std::uint32_t id) {
 std::byte* Store::BlockIn(std::uint32_t id, TierId tier) const {
   const Record& record = slots_->record(id);
   if (tier == TierId::kHost) return record.below == nullptr ? nullptr : record.below->host;
-  // Who has a copy on the device lends that one.
+  // An entry with a copy on the device lends that one.
   return tier == TierId::kDevice ? slots_->slot(id).data.load(std::memory_order_relaxed) : nullptr;
 }
 
@@ -32,34 +33,34 @@ const std::byte* Store::DataIn(std::uint32_t id, std::optional<Place> where) con
   const Record& record = slots_->record(id);
   if (*where == Place::kDevice) return Has(record.copies, TierId::kDevice) ? data : nullptr;
   if (record.below == nullptr) return nullptr;
-  return record.below->host != nullptr ? record.below->host : record.below->passing;
+  return record.below->host != nullptr ? record.below->host : record.below->staging;
 }
 
-Result<Landing> Store::AllocateIn(TierId tier, Bytes bytes, const BlobFacts& facts) {
-  Landing landing;
+Result<CopyDestination> Store::AllocateIn(TierId tier, Bytes bytes, const BlobFacts& facts) {
+  CopyDestination destination;
   if (tier == TierId::kDisk) {
     Result<BlobId> blob = tiers_.disk->Allocate(facts);
     if (!blob) return blob.error();
-    landing.blob = *blob;
+    destination.blob = *blob;
   } else {
     Result<std::byte*> block = memory(tier)->Allocate(bytes);
     if (!block) return block.error();
-    landing.block = *block;
+    destination.block = *block;
   }
   bytes_[IndexOf(tier)] += bytes;
-  return landing;
+  return destination;
 }
 
-Result<Landing> Store::Allocate(std::uint32_t id, TierId tier) {
+Result<CopyDestination> Store::Allocate(std::uint32_t id, TierId tier) {
   return AllocateIn(tier, slots_->slot(id).size,
                     tier == TierId::kDisk ? BlobFactsOf(id) : BlobFacts());
 }
 
-void Store::Free(TierId tier, const Landing& landing, Bytes bytes) {
+void Store::Free(TierId tier, const CopyDestination& destination, Bytes bytes) {
   if (tier == TierId::kDisk) {
-    tiers_.disk->Free(landing.blob);
+    tiers_.disk->Free(destination.blob);
   } else {
-    memory(tier)->Free(landing.block, bytes);
+    memory(tier)->Free(destination.block, bytes);
   }
   Bytes& account = bytes_[IndexOf(tier)];
   assert(account >= bytes);
@@ -67,34 +68,34 @@ void Store::Free(TierId tier, const Landing& landing, Bytes bytes) {
   if (MutantOn(Mutant::kFreedTwiceInAccount)) account -= std::min(account, bytes);
 }
 
-void Store::AddCopy(std::uint32_t id, TierId tier, const Landing& landing) {
+void Store::AddCopy(std::uint32_t id, TierId tier, const CopyDestination& destination) {
   Slot& slot = slots_->slot(id);
   Record& record = slots_->record(id);
   assert(!Has(record.copies, tier) && tier != TierId::kDevice);
   if (tier == TierId::kHost) {
-    BelowOf(id).host = landing.block;
-    // A copy that is not lent can be lent at any time.
+    LowerCopiesOf(id).host = destination.block;
+    // This copy may be lent from now on, if no other is.
     if (slot.data.load(std::memory_order_relaxed) == nullptr) {
-      slot.data.store(landing.block, std::memory_order_release);
+      slot.data.store(destination.block, std::memory_order_release);
     }
   } else {
-    BelowOf(id).blob = landing.blob;
-    BelowOf(id).blob_generation = record.generation;
+    LowerCopiesOf(id).blob = destination.blob;
+    LowerCopiesOf(id).blob_generation = record.generation;
   }
   Attach(id, MaskOf(tier));
   ++entries_in_[IndexOf(tier)];
   SetCopies(id, record.copies | MaskOf(tier));
 }
 
-bool Store::AddToDevice(std::uint32_t id, const Landing& landing) {
+bool Store::AddToDevice(std::uint32_t id, const CopyDestination& destination) {
   Slot& slot = slots_->slot(id);
   Record& record = slots_->record(id);
   assert(!Has(record.copies, TierId::kDevice));
-  // Who reads it on the host of a GPU has it from there, and keeps it there.
+  // A reader on the host of a GPU has the host's copy, and keeps it.
   if (slot.data.load(std::memory_order_relaxed) == nullptr || on_gpu()) {
-    slot.data.store(landing.block, std::memory_order_release);
-  } else if (!index_->Rework(id,
-                             [&] { slot.data.store(landing.block, std::memory_order_release); })) {
+    slot.data.store(destination.block, std::memory_order_release);
+  } else if (!index_->Rework(
+                 id, [&] { slot.data.store(destination.block, std::memory_order_release); })) {
     return false;
   }
   Attach(id, MaskOf(TierId::kDevice));
@@ -103,20 +104,22 @@ bool Store::AddToDevice(std::uint32_t id, const Landing& landing) {
   return true;
 }
 
+// If readers get this very copy, it is exchanged for the next one while no lease is
+// held.
 bool Store::DropCopy(std::uint32_t id, TierId tier) {
   Slot& slot = slots_->slot(id);
   Record& record = slots_->record(id);
   assert(Has(record.copies, tier) && record.copies != MaskOf(tier));
   std::byte* const block = BlockIn(id, tier);
   if (tier != TierId::kDisk && slot.data.load(std::memory_order_relaxed) == block) {
-    // From now on readers get the next one, if that is in memory.
+    // From now on readers get the next copy, if that is in memory.
     std::byte* const next =
         tier == TierId::kDevice && record.below != nullptr ? record.below->host : nullptr;
     const auto lend_next = [&] { slot.data.store(next, std::memory_order_release); };
-    // A move between other tiers reads another copy, and may go on.
+    // A transfer between other tiers reads another copy, and may go on.
     if (!index_->Rework(id, lend_next, PinsOf(id))) return false;
   } else if (tier == TierId::kHost && on_gpu() && Leases(id) > PinsOf(id)) {
-    return false;  // It may be this copy that is lent.
+    return false;  // This copy may be the one that is leased.
   }
   Detach(id, MaskOf(tier));
   --entries_in_[IndexOf(tier)];
@@ -124,10 +127,11 @@ bool Store::DropCopy(std::uint32_t id, TierId tier) {
   return true;
 }
 
+// A damaged blob is quarantined: its place on disk is not used again.
 void Store::GiveBack(std::uint32_t id, TierId tier, std::byte* block) {
   Record& record = slots_->record(id);
   const Bytes size = slots_->slot(id).size;
-  const bool backed = record.backed_in(tier);
+  const bool clean = record.clean_in(tier);
   SetCopies(id, static_cast<TierMask>(record.copies & ~MaskOf(tier)));
   if (tier == TierId::kDisk) {
     if (!MutantOn(Mutant::kErasedBlobStays)) {
@@ -138,7 +142,7 @@ void Store::GiveBack(std::uint32_t id, TierId tier, std::byte* block) {
     record.below->damaged = false;
     record.below->had_blob = true;
   } else {
-    memory(tier)->Free(block, size, backed);
+    memory(tier)->Free(block, size, clean);
     if (tier == TierId::kHost) record.below->host = nullptr;
   }
   Bytes& account = bytes_[IndexOf(tier)];
@@ -147,27 +151,27 @@ void Store::GiveBack(std::uint32_t id, TierId tier, std::byte* block) {
   if (MutantOn(Mutant::kFreedTwiceInAccount)) account -= std::min(account, size);
 }
 
-// Blocks that are there are backed from now on, or no longer; one that has just
-// come from below is so from the start.
+// Marks the blocks that remain as clean or dirty; a block that was just copied up is
+// clean from the start.
 void Store::SetCopies(std::uint32_t id, TierMask after) {
   Record& record = slots_->record(id);
-  // ForEach looks at it from anywhere; only the strand writes.
+  // ForEach reads it on any thread; only the strand writes.
   const TierMask before = record.copies;
   std::atomic_ref(record.copies).store(after, std::memory_order_relaxed);
   const Bytes size = slots_->slot(id).size;
   for (const TierId tier : {TierId::kDevice, TierId::kHost}) {
-    const bool was = Has(before, tier) && (before & BelowMask(tier)) != 0;
-    const bool is = Has(after, tier) && (after & BelowMask(tier)) != 0;
+    const bool was = Has(before, tier) && (before & LowerCopiesMask(tier)) != 0;
+    const bool is = Has(after, tier) && (after & LowerCopiesMask(tier)) != 0;
     if (was == is) continue;
-    Bytes& backed = backed_bytes_[IndexOf(tier)];
-    backed = is ? backed + size : backed - size;
-    if (!is && MutantOn(Mutant::kBackedMarkKept)) continue;
-    if (Has(after, tier)) memory(tier)->SetBacked(BlockIn(id, tier), size, is);
+    Bytes& clean = clean_bytes_[IndexOf(tier)];
+    clean = is ? clean + size : clean - size;
+    if (!is && MutantOn(Mutant::kCleanMarkKept)) continue;
+    if (Has(after, tier)) memory(tier)->SetClean(BlockIn(id, tier), size, is);
   }
 }
 
-// The dead that are still read lie in memory: what they have on disk has gone,
-// and must not be looked for when their readers let go.
+// Zombies that are still leased are in memory: their blobs are freed now, since the
+// disk tier will be gone when their last lease is released.
 std::unique_ptr<BlobStore> Store::CloseDisk() {
   if (tiers_.disk == nullptr) return nullptr;
   for (std::uint32_t id = 0; id < slots_->high_water(); ++id) {
@@ -190,7 +194,13 @@ void Store::Forsake(std::uint32_t id) {
   record.below->blob = kNoBlob;
 }
 
-// --- what goes to disk with the bytes, and comes back ---
+// --- facts stored on disk with the bytes ---
+
+std::optional<std::int64_t> Store::ExpiresUnixNs(std::uint32_t id) const {
+  const TimePoint deadline = DeadlineOf(slots_->slot(id), slots_->record(id));
+  if (deadline == TimePoint::max()) return std::nullopt;
+  return deadline.time_since_epoch().count() + unix_offset_;
+}
 
 BlobFacts Store::BlobFactsOf(std::uint32_t id) const {
   const Slot& slot = slots_->slot(id);
@@ -204,9 +214,7 @@ BlobFacts Store::BlobFactsOf(std::uint32_t id) const {
   if (record.extra != nullptr) {
     facts.agent = record.extra->agent;
     facts.meta = record.extra->meta;
-    if (record.extra->deadline != TimePoint::max()) {
-      facts.expires_unix_ns = record.extra->deadline.time_since_epoch().count() + unix_offset_;
-    }
+    facts.expires_unix_ns = ExpiresUnixNs(id);
   }
   facts.no_idle_ttl = slot.no_idle_ttl;
   facts.parent_declared = record.parent_declared();
@@ -238,14 +246,14 @@ Result<std::uint32_t> Store::Adopt(const BlobStore::Found& found, TimePoint now)
   slot.hash.store(entry.hash, std::memory_order_relaxed);
   try {
     WriteNames(id, entry, now);
-    BelowOf(id);
+    LowerCopiesOf(id);
   } catch (const std::bad_alloc&) {
     ForgetNames(id);
     slots_->Give(id);
     throw;
   }
   if (facts.parent_declared) slots_->record(id).parent_generation = kAbsentParent;
-  Below& below = BelowOf(id);
+  LowerCopies& below = LowerCopiesOf(id);
   below.blob = found.id;
   below.blob_generation = facts.generation;
   bytes_[IndexOf(TierId::kDisk)] += facts.size;
@@ -264,7 +272,7 @@ void Store::LinkToParent(std::uint32_t id, std::string_view key, std::uint64_t b
       other.below->blob_generation != blob_generation) {
     return;
   }
-  // Readers of chains look at it: not while one has it in hand.
+  // Readers of chains read the link: it must not change under a lease.
   if (index_->Rework(id, [&] {
         record.parent_slot = parent;
         record.parent_generation = other.generation;

@@ -1,5 +1,6 @@
-// The tiers of a cache by name, from the top down. A cache has any of them, at
-// least one; a set of them is a mask.
+// SPDX-License-Identifier: Apache-2.0
+// The tiers of a cache by name, from the top down. A cache has at least one of them. A
+// TierMask is a set of tiers.
 #pragma once
 
 #include <array>
@@ -18,8 +19,8 @@ inline constexpr std::size_t IndexOf(TierId tier) { return static_cast<std::size
 using TierMask = std::uint8_t;
 inline constexpr TierMask MaskOf(TierId tier) { return static_cast<TierMask>(1U << IndexOf(tier)); }
 inline constexpr bool Has(TierMask mask, TierId tier) { return (mask & MaskOf(tier)) != 0; }
-// All tiers under `tier`.
-inline constexpr TierMask BelowMask(TierId tier) {
+// All tiers below `tier`.
+inline constexpr TierMask LowerCopiesMask(TierId tier) {
   constexpr unsigned kAll = (1U << kTiers) - 1U;
   return static_cast<TierMask>(kAll & ~((2U << IndexOf(tier)) - 1U));
 }

@@ -1,4 +1,6 @@
-// The tiers a cache is built on: any of them, at least one.
+// SPDX-License-Identifier: Apache-2.0
+// The tiers a cache is built on: any of the three, at least one. Null: the cache has no
+// such tier.
 #pragma once
 
 #include <memory>

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/mutant.h"
 #include "base/prefetch.h"
 #include "cache/store.h"
 
 namespace spillway {
 
-// Plans over a million entries do little else: each line is looked at once.
+// Plans over a million entries spend their time here: each cache line is read once.
 inline bool TierView::ReadOne(EntryId id, Facts* facts) const {
   const Slot& slot = store_->slots().slot(id.slot);
   const Record& record = store_->slots().record(id.slot);
@@ -26,7 +27,7 @@ inline bool TierView::ReadOne(EntryId id, Facts* facts) const {
 bool TierView::Read(EntryId id, Facts* facts) const { return ReadOne(id, facts); }
 
 RankMarks* TierView::Marks(EntryId id) const {
-  // Marks are the strand's alone, and so is whoever calls this.
+  // Marks belong to the strand, and so do the callers of this function.
   Record& record = const_cast<SlotTable&>(store_->slots()).record(id.slot);
   return static_cast<std::uint32_t>(record.generation) == id.tag ? &record.marks : nullptr;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lines of the log that `spillway replay` reads (docs/reference/replay.md).
 #pragma once
 
@@ -19,9 +20,9 @@ struct TraceLine {
   Hint hint = Hint::kNone;
 };
 
-// The first line; `unit`: tokens of one id.
+// The first line of a log; `unit`: tokens per id.
 std::string TraceHeader(Tokens unit);
-// Throws bad_alloc; `to` may then end in a part of it.
+// Throws bad_alloc; then `to` may end in a part of the line.
 void AppendTo(std::string* to, const TraceLine& line);
 
 }  // namespace spillway

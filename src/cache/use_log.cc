@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cache/use_log.h"
 
 #include <fcntl.h>
@@ -26,11 +27,12 @@ constexpr auto kWriteEvery = std::chrono::milliseconds(250);
 constexpr std::size_t kOpenMax = 4096;
 constexpr std::size_t kChainMax = 1 << 16;  // Ids of one request.
 constexpr std::size_t kParentsMax = 1 << 18;
-constexpr std::size_t kLinesMax = std::size_t{16} << 20U;  // Bytes that wait to be written.
+constexpr std::size_t kLinesMax = std::size_t{16} << 20U;  // Bytes of lines not written yet.
 
-// Never 0, which is nobody.
+// Never 0, which means "none".
 std::uint64_t NumberOf(std::string_view key) { return HashBytes(key) | 1U; }
 
+// The number of ids that a use takes: its tokens in units of kUnit, at least one.
 std::uint64_t UnitsOf(const UseLog::Use& use) {
   constexpr Bytes kUnitBytes = UseLog::kBytesPerToken * static_cast<Bytes>(UseLog::kUnit);
   const std::uint64_t units =
@@ -56,9 +58,12 @@ Result<std::unique_ptr<UseLog>> UseLog::Open(const std::string& path, std::share
   }
   std::unique_ptr<UseLog> log(new UseLog(path, fd, static_cast<std::uint64_t>(facts.st_size),
                                          std::move(clock), unix_offset));
-  log->lines_ = TraceHeader(kUnit);
+  {
+    const MutexLock lock(log->mutex_);
+    log->lines_ = TraceHeader(kUnit);
+  }
   try {
-    const SignalsHeldBack held;  // One for a file that may not grow would end the program.
+    const SignalsHeldBack held;  // A SIGXFSZ in the writer would end the program.
     log->writer_ =
         std::jthread([self = log.get()](const std::stop_token& stop) { self->Run(stop); });
   } catch (const std::system_error& error) {
@@ -85,7 +90,7 @@ UseLog::~UseLog() {
 
 void UseLog::Hit(const Use& use) noexcept {
   const std::uint64_t number = NumberOf(use.key);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   try {
     const auto parent = parents_.find(number);
     Note(use, number, parent == parents_.end() ? 0 : parent->second);
@@ -97,10 +102,10 @@ void UseLog::Hit(const Use& use) noexcept {
 void UseLog::Set(const Use& use, std::string_view parent) noexcept {
   const std::uint64_t number = NumberOf(use.key);
   const std::uint64_t of_parent = parent.empty() || parent == use.key ? 0 : NumberOf(parent);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   try {
     if (of_parent != 0) {
-      // Whose parent is forgotten begins a request of its own.
+      // An entry whose parent is forgotten begins a request of its own.
       if (parents_.size() >= kParentsMax) parents_.clear();
       parents_[number] = of_parent;
     } else {
@@ -112,20 +117,22 @@ void UseLog::Set(const Use& use, std::string_view parent) noexcept {
   }
 }
 
-void UseLog::Hear(std::string_view key, Hint hint) noexcept {
+void UseLog::Record(std::string_view key, Hint hint) noexcept {
   if (hint == Hint::kNone) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = by_end_.find(NumberOf(key));
   if (found != by_end_.end()) found->second->hint = hint;
 }
 
+// Appends the use to the open request that ends with its parent, or begins a new
+// request. Memory for its ids is reserved first.
 void UseLog::Note(const Use& use, std::uint64_t number, std::uint64_t parent) {
   const TimePoint now = clock_->Now();
   CloseOlderThan(now - kOpenFor);
   const std::uint64_t units = UnitsOf(use);
   auto behind = parent == 0 ? by_end_.end() : by_end_.find(parent);
   const bool fits = behind != by_end_.end() && behind->second->chain.size() + units <= kChainMax;
-  Requests one;  // Until all that needs memory is done.
+  Requests one;  // Not in open_ until all that needs memory is done.
   if (fits) {
     behind->second->chain.reserve(behind->second->chain.size() + units);
   } else {
@@ -152,7 +159,7 @@ void UseLog::CloseOlderThan(TimePoint limit) {
 
 void UseLog::Close(Requests::iterator request) {
   const auto end = by_end_.find(request->end);
-  // A later request may have ended with the same key.
+  // A later request may end with the same key.
   if (end != by_end_.end() && end->second == request) by_end_.erase(end);
   const std::size_t before = lines_.size();
   try {
@@ -172,15 +179,15 @@ void UseLog::Close(Requests::iterator request) {
 }
 
 TraceStats UseLog::stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return stats_;
 }
 
 void UseLog::Run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   for (bool last = false; !last;) {
     // real world: a file is written
-    wake_.wait_for(lock, stop, kWriteEvery, [] { return false; });
+    wake_.wait_for(mutex_, stop, kWriteEvery, [] { return false; });
     last = stop.stop_requested();
     CloseOlderThan(last ? TimePoint::max() : clock_->Now() - kOpenFor);
     const std::string lines = std::exchange(lines_, {});
@@ -191,7 +198,7 @@ void UseLog::Run(const std::stop_token& stop) {
   }
 }
 
-// All of it or nothing: half a line would spoil the one behind it.
+// All of it or nothing: half a line would spoil the next one.
 void UseLog::Write(const std::string& lines, std::uint64_t count) {
   std::size_t done = 0;
   int error = 0;
@@ -213,7 +220,7 @@ void UseLog::Write(const std::string& lines, std::uint64_t count) {
                  std::strerror(error));
     }
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   (all ? stats_.requests : stats_.lost) += count;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cache/use_log.h"
 
 #include <sys/resource.h>
@@ -31,7 +32,7 @@ class UseLogTest : public ::testing::Test {
     EXPECT_TRUE(opened) << opened.error().message;
     return std::move(*opened);
   }
-  // Without the header.
+  // The lines of the log without the header.
   std::vector<std::string> Lines() const {
     std::ifstream file(path());
     std::vector<std::string> lines;
@@ -75,7 +76,7 @@ TEST_F(UseLogTest, AChainThatIsReadAndGrownIsOneRequest) {
   EXPECT_THAT(lines[0], HasSubstr("\"tokens\":384"));
   EXPECT_THAT(lines[1], HasSubstr("\"at_ms\":5300,"));
   EXPECT_THAT(lines[1], HasSubstr("\"session\":\"planner\""));
-  // The second begins as the first was.
+  // The second chain begins with the first.
   const auto chain = [](const std::string& line) { return line.substr(line.find('[')); };
   EXPECT_EQ(chain(lines[1]).substr(0, chain(lines[0]).find(']')),
             chain(lines[0]).substr(0, chain(lines[0]).find(']')));
@@ -117,8 +118,8 @@ TEST_F(UseLogTest, ARestartGoesOnAndNamesKeysAlike) {
 TEST_F(UseLogTest, HintsStandInTheRequest) {
   auto log = Open();
   log->Set({"a", 1, 10, ""}, "");
-  log->Hear("a", Hint::kDone);
-  log->Hear("nobody", Hint::kAgain);
+  log->Record("a", Hint::kDone);
+  log->Record("nobody", Hint::kAgain);
   log.reset();
   ASSERT_THAT(Lines(), SizeIs(1));
   EXPECT_THAT(Lines()[0], HasSubstr("\"hint\":\"done\""));
@@ -136,8 +137,8 @@ TEST_F(UseLogTest, AFileThatCannotBeWrittenIsNamed) {
   EXPECT_FALSE(Cache::Open(options));
 }
 
-// A file that may not grow: whole lines or nothing, no signal ends us, and all is well
-// again afterwards.
+// A file that may not grow: whole lines or nothing, no signal ends the program, and
+// later lines are written again.
 TEST_F(UseLogTest, WhatCannotBeWrittenIsCounted) {
   ::rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -172,12 +173,12 @@ TEST_F(UseLogTest, ACacheRecordsItsUses) {
   clock_->Advance(seconds(5));
   EXPECT_TRUE((*cache)->Get("root"));
   EXPECT_TRUE((*cache)->Get("leaf"));
-  EXPECT_TRUE((*cache)->Get("missing"));  // No hit, no use.
+  EXPECT_TRUE((*cache)->Get("missing"));  // No hit is no use.
   set("next", "leaf");
   EXPECT_EQ((*cache)->stats().trace.file, path());
   clock_->Advance(seconds(5));
   EXPECT_TRUE((*cache)->Touch("next", Hint::kDone));
-  EXPECT_TRUE((*cache)->Contains("root"));  // A look is no use.
+  EXPECT_TRUE((*cache)->Contains("root"));  // A peek is no use.
   cache->reset();
   const std::vector<std::string> lines = Lines();
   ASSERT_THAT(lines, SizeIs(3));

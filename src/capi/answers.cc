@@ -1,4 +1,5 @@
-// The C ABI: pressure, and what can be asked.
+// SPDX-License-Identifier: Apache-2.0
+// The C ABI: pressure, state and statistics.
 #include <chrono>
 #include <optional>
 #include <string>
@@ -17,7 +18,7 @@ using namespace spillway::capi;  // NOLINT(google-build-using-namespace)
 extern "C" {
 
 spillway_code spillway_cache_apply(spillway_cache* cache, const double* pressure,
-                                   std::int32_t* level, spillway_departure_visitor visit,
+                                   std::int32_t* level, spillway_eviction_visitor visit,
                                    void* context) {
   return Guarded([&]() -> Status {
     if (Status ok = CheckHandle(cache); !ok) return ok;
@@ -28,10 +29,10 @@ spillway_code spillway_cache_apply(spillway_cache* cache, const double* pressure
         cache->cache->Apply(pressure == nullptr ? std::nullopt : std::optional<double>(*pressure));
     if (level != nullptr) *level = static_cast<std::int32_t>(applied.level);
     if (visit == nullptr) return {};
-    for (const Departure& departure : applied.left) {
-      const spillway_departure shown = {
-          BytesOf(departure.key), static_cast<std::int32_t>(departure.action),
-          static_cast<std::int32_t>(departure.reason), departure.bytes, departure.tokens};
+    for (const Eviction& eviction : applied.left) {
+      const spillway_eviction shown = {
+          BytesOf(eviction.key), static_cast<std::int32_t>(eviction.action),
+          static_cast<std::int32_t>(eviction.reason), eviction.bytes, eviction.tokens};
       visit(&shown, context);
     }
     return {};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "capi/convert.h"
 
 #include <chrono>
@@ -21,7 +22,7 @@ constexpr std::int64_t Ms(Duration duration) {
   return std::chrono::duration_cast<milliseconds>(duration).count();
 }
 
-// A count of milliseconds too large for us means "for ever", which we have.
+// A count of milliseconds beyond the range of Duration becomes the longest Duration: no limit.
 Duration FromMs(std::int64_t ms) {
   constexpr std::int64_t kMost = Ms(Duration::max());
   return ms > kMost ? Duration::max() : ms < -kMost ? Duration::min() : Duration(milliseconds(ms));
@@ -156,7 +157,8 @@ spillway_options FromOptions(const Options& from) {
   to.exit_band = from.exit_band;
   to.dwell_ms = Ms(from.dwell);
   to.sample_period_ms = Ms(from.sample_period);
-  to.policy = from.policy == "seed" ? "seed" : nullptr;  // Words are the caller's to keep.
+  // Of the policies only "seed" is set: the struct does not own strings, so a literal is needed.
+  to.policy = from.policy == "seed" ? "seed" : nullptr;
   to.ttl_ms = MsOrNone(from.ttl);
   to.idle_normal_ms = Ms(from.idle_normal);
   to.idle_critical_ms = Ms(from.idle_critical);
@@ -164,8 +166,8 @@ spillway_options FromOptions(const Options& from) {
   to.reclaim_slice_ms = Ms(from.reclaim_slice);
   to.host_capacity_bytes = from.host_capacity.value_or(0);
   to.disk_capacity_bytes = from.disk_capacity.value_or(0);
-  to.write_behind_after_ms = MsOrNone(from.write_behind_after);
-  to.write_behind_rate = from.write_behind_rate.value_or(0);
+  to.write_back_after_ms = MsOrNone(from.write_back_after);
+  to.write_back_rate = from.write_back_rate.value_or(0);
   to.room_wait_ms = Ms(from.room_wait);
   to.emergency_time_ms = Ms(from.emergency_time);
   to.host_ttl_ms = MsOrNone(from.host_ttl);
@@ -208,9 +210,9 @@ Result<Options> ToOptions(const spillway_options& given) {
   if (from.disk_dir != nullptr) to.disk_dir = from.disk_dir;
   if (from.disk_capacity_bytes != 0) to.disk_capacity = from.disk_capacity_bytes;
   if (from.disk_pressure_source != nullptr) to.disk_pressure_source = from.disk_pressure_source;
-  to.write_behind_after = FromMsOrNone(from.write_behind_after_ms);
-  to.write_behind_rate.reset();
-  if (from.write_behind_rate != 0) to.write_behind_rate = from.write_behind_rate;
+  to.write_back_after = FromMsOrNone(from.write_back_after_ms);
+  to.write_back_rate.reset();
+  if (from.write_back_rate != 0) to.write_back_rate = from.write_back_rate;
   to.room_wait = FromMs(from.room_wait_ms);
   to.emergency_time = FromMs(from.emergency_time_ms);
   to.host_ttl = FromMsOrNone(from.host_ttl_ms);

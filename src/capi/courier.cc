@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "capi/courier.h"
 
 #include <utility>
@@ -8,7 +9,7 @@ namespace spillway::capi {
 
 Courier::~Courier() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   wake_.notify_one();
@@ -16,16 +17,16 @@ Courier::~Courier() {
 }
 
 void Courier::Hand(std::function<void()> errand) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!thread_.joinable()) thread_ = QuietThread([this] { Loop(); });
   errands_.push_back(std::move(errand));
   wake_.notify_one();
 }
 
 void Courier::Loop() {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [this] { return stop_ || !errands_.empty(); });
+    while (!stop_ && errands_.empty()) wake_.wait(mutex_);
     if (errands_.empty()) return;
     const std::function<void()> errand = std::move(errands_.front());
     errands_.pop_front();

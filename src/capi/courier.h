@@ -1,33 +1,36 @@
-// Submits batches from a thread of its own, for callers that must not be held up:
-// an event loop. Started with the first batch; in order, one after another.
+// SPDX-License-Identifier: Apache-2.0
+// Runs tasks on a thread of its own, one after another, in order. Used to submit batches for
+// callers that must not block, such as an event loop. The thread starts with the first task.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace spillway::capi {
 
+// Owned by a spillway_cache.
 class Courier {
  public:
   Courier() = default;
-  // Whatever was handed over is done first.
+  // Runs all tasks handed over so far, then ends the thread.
   ~Courier();
   Courier(const Courier&) = delete;
   Courier& operator=(const Courier&) = delete;
 
+  // Adds a task. From any thread.
   void Hand(std::function<void()> errand);
 
  private:
   void Loop();
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::function<void()>> errands_;  // Guarded by mutex_, as stop_.
-  bool stop_ = false;
-  std::thread thread_;
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<std::function<void()>> errands_ SPILLWAY_GUARDED_BY(mutex_);
+  bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  std::thread thread_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway::capi

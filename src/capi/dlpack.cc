@@ -1,6 +1,6 @@
-// The C ABI: leases as DLPack tensors, so that array libraries read an entry's
-// bytes in place. The layout is DLPack's (1.1), written down here; the deleter is
-// ours and needs no interpreter.
+// SPDX-License-Identifier: Apache-2.0
+// The C ABI: leases as DLPack tensors, so that array libraries read an entry's bytes in place. The
+// structs follow DLPack 1.1. The deleter is ours and needs no Python interpreter.
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -50,7 +50,7 @@ struct DlManagedVersioned {
 constexpr std::uint64_t kReadOnly = 1;
 constexpr std::int32_t kDimensionsMax = 64;
 
-// What a tensor keeps: the lease, and where its numbers stand.
+// The state behind a tensor: the lease, and the shape and strides it points to.
 struct Held {
   Lease lease;
   std::vector<std::int64_t> shape;
@@ -85,12 +85,12 @@ void FillStrides(const spillway_shape& shape, Held* held) {
   }
   held->strides.assign(count, 1);
   for (std::size_t i = count; i-- > 1;) {
-    // Too much is found by CheckExtent.
+    // An overflow is detected by CheckExtent.
     __builtin_mul_overflow(held->strides[i], held->shape[i], &held->strides[i - 1]);
   }
 }
 
-// Bytes from the first element to behind the last; they must be there.
+// Checks that all elements, from the first to the last, are within the value's bytes.
 Status CheckExtent(const spillway_shape& shape, const Held& held, Bytes bytes) {
   const std::int64_t item = std::int64_t{shape.bits} / 8 * shape.lanes;
   std::int64_t last = 0;
@@ -99,7 +99,7 @@ Status CheckExtent(const spillway_shape& shape, const Held& held, Bytes bytes) {
   for (std::size_t i = 0; i < held.shape.size(); ++i) {
     wrong |= held.shape[i] < 0;
     empty |= held.shape[i] == 0;
-    if (held.shape[i] <= 1) continue;  // Its stride leads nowhere.
+    if (held.shape[i] <= 1) continue;  // With at most one element the stride is never used.
     std::int64_t reach = 0;
     wrong |= held.strides[i] < 0;
     wrong |= __builtin_mul_overflow(held.shape[i] - 1, held.strides[i], &reach);
@@ -151,11 +151,11 @@ spillway_code spillway_lease_to_dlpack(spillway_lease* lease, const spillway_sha
     }
     if (Status ok = CheckExtent(read, *held, held->lease.size()); !ok) {
       lease->handle = LeaseTable::Instance().Put(std::move(held->lease));
-      return ok;  // The caller had changed its struct.
+      return ok;  // The caller changed its struct meanwhile: the lease is back in the table.
     }
     *lease = spillway_lease{};
     const DlTensor tensor = TensorOf(read, held.get());
-    Held* const given = held.release();  // Its deleter has it.
+    Held* const given = held.release();  // From here on the tensor's deleter owns it.
     if (versioned != 0) {
       given->versioned = {1, 1, given, &Delete<DlManagedVersioned>, kReadOnly, tensor};
       *managed = &given->versioned;

@@ -1,4 +1,6 @@
-// Forks: counted, so that nobody waits for threads that are not there.
+// SPDX-License-Identifier: Apache-2.0
+// Counts forks. After a fork the cache's threads do not exist in the child, so no call may wait for
+// them.
 #include <pthread.h>
 
 #include <atomic>
@@ -15,7 +17,7 @@ std::atomic<std::uint64_t> forks{0};
 std::uint64_t ForkCount() { return forks.load(std::memory_order_relaxed); }
 
 void CountForks() {
-  // In the child only one thread exists: nothing else is safe to do there.
+  // The child has only one thread; nothing but an atomic is safe here.
   static const int kRegistered =
       pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
   (void)kRegistered;

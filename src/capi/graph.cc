@@ -1,7 +1,7 @@
-// The C ABI: step graphs. Time is the machine's, as a cache's is.
+// SPDX-License-Identifier: Apache-2.0
+// The C ABI: step graphs. The time of each call is the system clock's, as for a cache.
 #include <cmath>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/mutex.h"
 #include "capi/convert.h"
 #include "capi/guard.h"
 #include "capi/handle.h"
@@ -19,21 +20,21 @@
 
 namespace spillway::capi {
 
-// Agents by name, as somebody else's graph last ordered them.
+// Names of agents in the order in which an external graph last put them.
 class AgentList {
  public:
   void Set(std::vector<std::string> names) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     names_ = std::move(names);
   }
   std::vector<std::string> Get() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return names_;
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<std::string> names_;  // Guarded by mutex_.
+  Mutex mutex_;
+  std::vector<std::string> names_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 namespace {
@@ -42,7 +43,7 @@ using Json = nlohmann::json;
 
 TimePoint Now() { return SystemClock()->Now(); }
 
-// Names need not be UTF-8: what is not is shown as a question.
+// Names need not be UTF-8. Bytes that are not are replaced by U+FFFD.
 char* NewJson(const Json& json) {
   return NewText(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
@@ -62,7 +63,7 @@ Json ToJson(const StepFacts& step) {
 
 using Names = std::initializer_list<std::pair<spillway_bytes, const char*>>;
 
-// `tell` is called with the graph and the time.
+// Checks the arguments and calls `tell` with the graph and the time.
 template <typename Tell>
 spillway_code Told(spillway_graph* graph, Names names, Tell&& tell) {
   return Guarded([&]() -> Status {
@@ -114,7 +115,7 @@ spillway_code spillway_graph_close(spillway_graph* graph) {
 spillway_code spillway_cache_attach(spillway_cache* cache, spillway_graph* graph) {
   return Guarded([&]() -> Status {
     if (Status ok = CheckHandle(cache); !ok) return ok;
-    const std::lock_guard lock(cache->agents_mutex);
+    const MutexLock lock(cache->agents_mutex);
     cache->cache->Attach(graph == nullptr ? nullptr : graph->graph);
     cache->agents = nullptr;
     return {};
@@ -139,7 +140,7 @@ spillway_code spillway_cache_attach_agents(spillway_cache* cache, const spillway
     if (Status ok = CheckHandle(cache); !ok) return ok;
     Result<std::vector<std::string>> names = NamesOf(agents, count);
     if (!names) return names.error();
-    const std::lock_guard lock(cache->agents_mutex);
+    const MutexLock lock(cache->agents_mutex);
     if (cache->agents != nullptr) {
       cache->agents->Set(std::move(*names));
       return {};
@@ -327,12 +328,12 @@ spillway_code spillway_graph_explain(spillway_graph* graph, spillway_bytes key, 
   });
 }
 
-spillway_code spillway_cache_leaving_order(spillway_cache* cache, spillway_key_visitor visit,
-                                           void* context) {
+spillway_code spillway_cache_eviction_order(spillway_cache* cache, spillway_key_visitor visit,
+                                            void* context) {
   return Guarded([&]() -> Status {
     if (Status ok = CheckHandle(cache); !ok) return ok;
     if (visit == nullptr) return Bad("visit is NULL");
-    return Visit(cache->cache->LeavingOrder(), visit, context);
+    return Visit(cache->cache->EvictionOrder(), visit, context);
   });
 }
 

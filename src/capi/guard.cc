@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "capi/guard.h"
 
 #include <array>
@@ -8,7 +9,7 @@ namespace {
 thread_local std::array<char, 512> last_message{};
 }  // namespace
 
-// One more than ours: there, 0 is OK.
+// SPILLWAY_OK is 0, so each code is one more than ours.
 spillway_code CodeOf(Code code) {
   static_assert(static_cast<int>(Code::kInvalidArgument) + 1 == SPILLWAY_INVALID_ARGUMENT);
   static_assert(static_cast<int>(Code::kDeadline) + 1 == SPILLWAY_DEADLINE);

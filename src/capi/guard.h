@@ -1,5 +1,6 @@
-// How a call of the C ABI ends: with a code and, on failure, words that the
-// calling thread keeps. No exception gets past Guarded.
+// SPDX-License-Identifier: Apache-2.0
+// How a call of the C ABI ends: it returns a code and, on failure, stores a message for the calling
+// thread. No exception passes Guarded.
 #pragma once
 
 #include <exception>
@@ -12,18 +13,20 @@
 
 namespace spillway::capi {
 
+// The C ABI's number for an error code.
 spillway_code CodeOf(Code code);
 
-// Keeps the words for spillway_error_message and returns the code.
+// Stores the message for spillway_error_message and returns the code.
 spillway_code Fail(Code code, std::string_view message) noexcept;
 const char* LastMessage() noexcept;
 
+// An error for a wrong argument. The message names the argument and says what it must be.
 inline Error Bad(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 
-// Copies as much of `message` as fits, always ended by a zero.
+// Copies as much of `message` as fits. The text in `to` always ends with a zero byte.
 void CopyMessage(std::string_view message, char* to, std::size_t capacity) noexcept;
 
-// `work` returns a Status.
+// Runs `work`, which returns a Status, and turns its error or exception into a code.
 template <typename Work>
 spillway_code Guarded(Work&& work) noexcept {
   try {

@@ -1,10 +1,11 @@
-// What a spillway_cache and a spillway_graph point to.
+// SPDX-License-Identifier: Apache-2.0
+// The structs behind spillway_cache and spillway_graph.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "capi/courier.h"
 #include "capi/mailbox.h"
 #include "spillway/cache.h"
@@ -13,25 +14,28 @@
 
 namespace spillway::capi {
 
-// Rises in a child each time a process forks, so that what the parent opened is
-// told from what is our own: its threads have not come along.
+// The number of forks between the first process and this one. It differs in parent and child, which
+// tells a cache opened by the parent from one opened here. The threads of the parent's cache do not
+// exist in the child.
 std::uint64_t ForkCount();
-// From the first call on, forks are counted.
+// Starts counting. Must be called before the first cache is opened.
 void CountForks();
 
 class AgentList;
 
 }  // namespace spillway::capi
 
+// Members are destroyed in reverse order, and that order matters.
 struct spillway_cache {
   const std::uint64_t forks = spillway::capi::ForkCount();
-  // Above the cache: batches land here until that has closed.
+  // Destroyed after the cache: batches end here until the cache has closed.
   std::unique_ptr<spillway::capi::Mailbox> mailbox;
   std::unique_ptr<spillway::Cache> cache;
-  // Below it: what it still carries is submitted before the cache closes.
+  // Destroyed before the cache: its remaining tasks are submitted before the cache closes.
   std::unique_ptr<spillway::capi::Courier> courier;
-  std::mutex agents_mutex;
-  std::shared_ptr<spillway::capi::AgentList> agents;  // Attached, or none; guarded by it.
+  spillway::Mutex agents_mutex;
+  // The attached list, or null.
+  std::shared_ptr<spillway::capi::AgentList> agents SPILLWAY_GUARDED_BY(agents_mutex);
 };
 
 struct spillway_graph {
@@ -40,7 +44,7 @@ struct spillway_graph {
 
 namespace spillway::capi {
 
-// There is one, and it is this process's.
+// An error if `cache` is NULL or was opened by a parent process.
 Status CheckHandle(const spillway_cache* cache);
 
 }  // namespace spillway::capi

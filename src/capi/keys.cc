@@ -1,4 +1,5 @@
-// The C ABI: one key or many, on the caller's own thread.
+// SPDX-License-Identifier: Apache-2.0
+// The C ABI: one key or many keys, on the calling thread.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -50,7 +51,7 @@ Status TellGraph(Cache* cache, std::string_view key, const spillway_touch_option
   return graph->Start(View(read.run), View(read.step), cache->now());
 }
 
-// All of them or, if there is no memory for the handles, none.
+// Hands out all leases or, if there is no memory for the handles, none.
 void HandOutAll(std::vector<Lease> from, spillway_lease* to) {
   std::size_t done = 0;
   try {
@@ -221,10 +222,10 @@ spillway_code spillway_cache_clear(spillway_cache* cache) {
   });
 }
 
-spillway_code spillway_cache_settle(spillway_cache* cache, std::int64_t within_ms) {
+spillway_code spillway_cache_flush_deletes(spillway_cache* cache, std::int64_t within_ms) {
   return Guarded([&]() -> Status {
     if (Status ok = CheckHandle(cache); !ok) return ok;
-    return cache->cache->Settle(Within(within_ms));
+    return cache->cache->FlushDeletes(Within(within_ms));
   });
 }
 

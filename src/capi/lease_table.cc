@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "capi/lease_table.h"
 
 #include <atomic>
@@ -10,12 +11,12 @@
 namespace spillway::capi {
 
 LeaseTable& LeaseTable::Instance() {
-  static std::atomic<LeaseTable*> current{nullptr};  // Outlives main on purpose.
+  static std::atomic<LeaseTable*> current{nullptr};  // Never destroyed; see the header.
   LeaseTable* table = current.load(std::memory_order_acquire);
   if (table != nullptr && table->forks_ == ForkCount()) return *table;
   std::unique_ptr<LeaseTable> fresh(new LeaseTable(ForkCount()));
   if (current.compare_exchange_strong(table, fresh.get())) return *fresh.release();
-  return *table;  // Another thread was quicker.
+  return *table;  // Another thread was first.
 }
 
 LeaseTable::Place* LeaseTable::Shard::Find(std::uint64_t handle) {
@@ -26,17 +27,18 @@ LeaseTable::Place* LeaseTable::Shard::Find(std::uint64_t handle) {
 }
 
 std::uint64_t LeaseTable::Put(Lease lease) {
-  // Each thread stays with its shard, so that threads rarely meet.
+  // Each thread keeps to one shard, so that threads rarely wait for each other's lock.
   static std::atomic<std::size_t> threads{0};
-  static thread_local const std::size_t mine = threads.fetch_add(1) % kShards;
-  Shard& shard = shards_.at(mine);
-  const std::lock_guard lock(shard.mutex);
+  static thread_local const std::size_t kMine = threads.fetch_add(1) % kShards;
+  Shard& shard = shards_.at(kMine);
+  const MutexLock lock(shard.mutex);
   if (shard.unused.empty()) {
     if (shard.places.size() >= kPlacesMax) throw std::bad_alloc();
     shard.unused.push_back(static_cast<std::uint32_t>(shard.places.size()));
-    // So that Take, which must not fail, finds room to put every place back.
+    // Take must not fail, so `unused` can always hold every place.
     shard.unused.reserve(shard.places.size() + 1);
-    // A handle of the parent's must not name one of ours.
+    // Tenants start at another number after a fork, so that the parent's handles are not valid
+    // here.
     shard.places.push_back({Lease(), static_cast<std::uint32_t>(forks_ << 16)});
   }
   const std::uint32_t at = shard.unused.back();
@@ -44,12 +46,12 @@ std::uint64_t LeaseTable::Put(Lease lease) {
   Place& place = shard.places[at];
   place.lease = std::move(lease);
   ++place.tenant;
-  return std::uint64_t{place.tenant} << 32 | std::uint64_t{at} * kShards | mine;
+  return std::uint64_t{place.tenant} << 32 | std::uint64_t{at} * kShards | kMine;
 }
 
 bool LeaseTable::Take(std::uint64_t handle, Lease* lease) {
   Shard& shard = shards_.at(ShardOf(handle));
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   Place* place = shard.Find(handle);
   if (place == nullptr) return false;
   *lease = std::move(place->lease);

@@ -1,33 +1,35 @@
-// Leases in the hands of C: numbers that can be checked. A handle names a place
-// in this table and the tenant it was made for, so that one released twice, or
-// never given out, is told from a good one. One table for the whole process,
-// since leases outlive their cache; it is never destroyed, since they may
-// outlive main. A child of a fork begins with an empty one: somebody may have
-// held a lock of the other at that moment, and its leases are the parent's.
+// SPDX-License-Identifier: Apache-2.0
+// The leases that C callers hold, as numbers that can be checked. A handle names a place in this
+// table and the number of its tenant, so that a handle that was released already, or never given
+// out, is detected. There is one table per process, since leases outlive their cache. It is never
+// destroyed, since leases may outlive main. The child of a fork starts with an empty table: the
+// parent's leases are not the child's, and a thread that does not exist in the child may hold a
+// lock of the old table.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "spillway/cache.h"
 
 namespace spillway::capi {
 
 class LeaseTable {
  public:
+  // The table of this process; a new one after a fork.
   static LeaseTable& Instance();
 
-  // Never 0.
+  // Stores a lease and returns its handle, which is never 0.
   std::uint64_t Put(Lease lease);
-  // False: not a lease of ours, or not any more.
+  // Moves the lease out. False: the handle is unknown or was released.
   bool Take(std::uint64_t handle, Lease* lease);
-  // Calls `read` with the lease while nobody can release it.
+  // Calls `read` with the lease, which cannot be released meanwhile. False: unknown handle.
   template <typename Read>
   bool With(std::uint64_t handle, Read&& read) {
     Shard& shard = shards_.at(ShardOf(handle));
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     const Place* place = shard.Find(handle);
     if (place != nullptr) read(place->lease);
     return place != nullptr;
@@ -40,22 +42,25 @@ class LeaseTable {
   static constexpr std::size_t kShards = 16;
   static constexpr std::uint64_t kPlacesMax = std::uint64_t{1} << 28;
 
+  // One place of the table: a lease, or unused.
   struct Place {
     Lease lease;
-    std::uint32_t tenant;  // Changes whenever the lease comes or goes; odd while it is here.
+    // Counts up whenever a lease is put in or taken out; odd while one is here.
+    std::uint32_t tenant;
   };
+  // A part of the table with a lock of its own.
   struct alignas(64) Shard {
-    std::mutex mutex;
-    std::vector<Place> places;  // Guarded by mutex, as all here.
-    std::vector<std::uint32_t> unused;
+    Mutex mutex;
+    std::vector<Place> places SPILLWAY_GUARDED_BY(mutex);
+    std::vector<std::uint32_t> unused SPILLWAY_GUARDED_BY(mutex);
 
-    Place* Find(std::uint64_t handle);
+    Place* Find(std::uint64_t handle) SPILLWAY_REQUIRES(mutex);
   };
 
   static std::size_t ShardOf(std::uint64_t handle) { return handle % kShards; }
   static std::uint64_t PlaceOf(std::uint64_t handle) { return (handle / kShards) % kPlacesMax; }
 
-  const std::uint64_t forks_;  // When it was made.
+  const std::uint64_t forks_;  // ForkCount when the table was made.
   std::array<Shard, kShards> shards_;
 };
 

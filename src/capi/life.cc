@@ -1,4 +1,5 @@
-// The C ABI: opening and closing, names, words, leases.
+// SPDX-License-Identifier: Apache-2.0
+// The C ABI: opening and closing, names, messages, leases.
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -46,7 +47,7 @@ Result<std::string> ReadFile(const char* path) {
                                        std::generic_category().message(errno == 0 ? EIO : errno)};
 }
 
-// Names are literals, so their views end in a zero.
+// Names are string literals, so their views end with a zero byte.
 template <typename Word>
 const char* NameAt(std::int32_t at, int count) {
   return at >= 0 && at < count ? Name(static_cast<Word>(at)).data() : "";
@@ -139,7 +140,8 @@ spillway_code spillway_cache_open_file(const char* path, spillway_cache** cache)
 spillway_code spillway_cache_close(spillway_cache* cache) {
   return Guarded([&]() -> Status {
     if (cache == nullptr) return {};
-    // The parent's is left alone: its threads are not here to be waited for.
+    // A cache of the parent process stays untouched: its threads do not exist here, so closing
+    // would wait for them forever.
     if (Status ok = CheckHandle(cache); !ok) return ok;
     const std::unique_ptr<spillway_cache> handle(cache);
     handle->courier.reset();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "capi/mailbox.h"
 
 #include <poll.h>
@@ -27,12 +28,13 @@ Result<std::unique_ptr<Mailbox>> Mailbox::Open() {
 }
 
 Mailbox::~Mailbox() {
-  while (first_ != nullptr) first_ = std::move(first_->next);  // Not by recursion.
+  // One by one: recursion could overflow the stack.
+  while (first_ != nullptr) first_ = std::move(first_->next);
   close(fd_);
 }
 
 void Mailbox::Put(std::unique_ptr<Flight> flight) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Flight* arrived = flight.get();
   (first_ == nullptr ? first_ : last_->next) = std::move(flight);
   last_ = arrived;
@@ -41,9 +43,9 @@ void Mailbox::Put(std::unique_ptr<Flight> flight) noexcept {
 }
 
 std::size_t Mailbox::Take(spillway_completion* completions, std::size_t max) noexcept {
-  std::unique_ptr<Flight> taken;  // Freed after the lock is given up.
+  std::unique_ptr<Flight> taken;  // Freed after the lock is released.
   std::size_t count = 0;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   while (count < max && first_ != nullptr) {
     std::unique_ptr<Flight> flight = std::move(first_);
     first_ = std::move(flight->next);

@@ -1,14 +1,14 @@
-// Batches on their way and back. A Flight is one submitted batch; when it ends
-// it goes into the Mailbox, whose eventfd is readable exactly while flights
-// wait there.
+// SPDX-License-Identifier: Apache-2.0
+// Batches in flight and ended batches. A Flight is one submitted batch. When it ends it is put into
+// the Mailbox, whose eventfd is readable exactly while flights are in it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "spillway/cache.h"
 #include "spillway/result.h"
 #include "spillway/spillway.h"
@@ -17,19 +17,24 @@ namespace spillway::capi {
 
 class Mailbox;
 
+// One submitted batch: the caller's operations and ours.
 struct Flight {
-  spillway_operation* operations = nullptr;  // The caller's, which may be larger than ours.
+  // The caller's array; its elements may be larger than our struct.
+  spillway_operation* operations = nullptr;
   std::size_t count = 0;
   std::uint64_t tag = 0;
-  std::vector<Operation> inside;  // Ours, in the same order.
+  // Our operations, in the same order; without those that were refused at once.
+  std::vector<Operation> inside;
   std::size_t failed = 0;
-  std::unique_ptr<Flight> next;  // In the mailbox.
+  std::unique_ptr<Flight> next;  // The next flight in the mailbox.
 
   spillway_operation* At(std::size_t i) const;
 };
 
+// The ended batches of one cache, in the order they ended.
 class Mailbox {
  public:
+  // Unavailable: the system has no eventfd left.
   static Result<std::unique_ptr<Mailbox>> Open();
   ~Mailbox();
   Mailbox(const Mailbox&) = delete;
@@ -37,20 +42,20 @@ class Mailbox {
 
   int fd() const { return fd_; }
 
-  // From any thread; allocates nothing, so it can't fail.
+  // Adds an ended batch. From any thread. Allocates nothing, so it cannot fail.
   void Put(std::unique_ptr<Flight> flight) noexcept;
-  // Up to `max`, first come first served. Does not wait.
+  // Takes out up to `max` batches, in the order they ended. Does not wait.
   std::size_t Take(spillway_completion* completions, std::size_t max) noexcept;
-  // True: there may be something to take.
+  // Waits until a batch may be ready. False: the time has passed.
   bool Wait(std::int64_t timeout_ms) const;
 
  private:
   explicit Mailbox(int fd) : fd_(fd) {}
 
   const int fd_;
-  std::mutex mutex_;
-  std::unique_ptr<Flight> first_;  // Guarded by mutex_, as last_.
-  Flight* last_ = nullptr;
+  Mutex mutex_;
+  std::unique_ptr<Flight> first_ SPILLWAY_GUARDED_BY(mutex_);
+  Flight* last_ SPILLWAY_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace spillway::capi

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The C ABI: batches.
 #include <algorithm>
 #include <chrono>
@@ -15,8 +16,8 @@ namespace spillway::capi {
 
 namespace {
 
-// An operation as old as the oldest ABI has all its fields; a newer one only
-// has more of them behind.
+// An operation must have at least all fields of the oldest version. Newer versions only add fields
+// at the end.
 Status CheckSize(const spillway_operation* operations, std::size_t count) {
   if (operations == nullptr && count > 0) return Bad("operations is NULL");
   if (count > 0 && operations->size < kOperationSizeMin) {
@@ -34,9 +35,9 @@ void Report(const Status& status, spillway_operation* to) noexcept {
               sizeof to->message);
 }
 
-// Writes what became of an operation. Runs wherever the batch has ended.
+// Writes the outcome of one operation. Runs on the thread that ended the batch.
 void Land(Operation* from, spillway_operation* to) noexcept {
-  if (to->code != SPILLWAY_OK) return;  // It never took off.
+  if (to->code != SPILLWAY_OK) return;  // It was refused and never submitted.
   Report(from->status, to);
   to->found = from->found ? 1 : 0;
   to->bytes = from->bytes;
@@ -62,8 +63,8 @@ void LandAll(Flight* flight) noexcept {
   }
 }
 
-// Outcomes are cleared and operations that are wrong by themselves marked; the
-// others go inside.
+// Clears the outcomes and marks operations that are wrong by themselves. The others are copied into
+// `inside`.
 void Prepare(Flight* flight) {
   flight->inside.reserve(flight->count);
   for (std::size_t i = 0; i < flight->count; ++i) {
@@ -91,7 +92,7 @@ Result<std::unique_ptr<Flight>> NewFlight(spillway_operation* operations, std::s
   return flight;
 }
 
-// Its own from here on, until it is in the mailbox.
+// Submits a batch. It owns itself until it is put into the mailbox.
 void TakeOff(Cache* cache, Mailbox* mailbox, Flight* flying, Duration within) {
   cache->Submit(flying->inside.data(), flying->inside.size(), within, Completion([mailbox, flying] {
                   LandAll(flying);
@@ -128,7 +129,7 @@ spillway_code spillway_cache_submit_away(spillway_cache* cache, spillway_operati
     cache->courier->Hand([cache, flying = flight->get(), within = Within(within_ms)] {
       TakeOff(cache->cache.get(), cache->mailbox.get(), flying, within);
     });
-    (void)flight->release();  // The errand has it.
+    (void)flight->release();  // The task owns it.
     return {};
   });
 }
@@ -168,7 +169,7 @@ spillway_code spillway_cache_poll(spillway_cache* cache, spillway_completion* co
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();  // real world: a caller's wait
     std::int64_t left = timeout_ms;
-    // Somebody else may take what woke us: then wait for the rest of the time.
+    // Another thread may take the batch first: then wait for the rest of the time.
     for (;;) {
       *count = cache->mailbox->Take(completions, max);
       if (*count > 0 || left == 0) return {};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/ask_device.h"
 
 #include <chrono>
@@ -48,14 +49,14 @@ DeviceRoom AskForRoom(const DeviceAsk& ask) {
                              FormatBytes(ask.bytes), ask.device.name())
                : fmt::format(
                      "only {} of {} were given on device '{}', and what is free on it "
-                     "can't be told here ({})",
+                     "cannot be read here ({})",
                      FormatBytes(got.room.freed()), FormatBytes(ask.bytes), ask.device.name(),
                      reader.why_not());
   const std::string why = got.room.why_not_more();
   got.why_not = fmt::format("{}: {}", what,
                             got.room.answers().empty() ? "no cache listens there"
-                            : why.empty()              ? "others have taken the rest meanwhile"
-                                                       : why);
+                            : why.empty() ? "other processes have taken the rest meanwhile"
+                                          : why);
   return got;
 }
 

@@ -1,5 +1,6 @@
-// Asking on behalf of a command: what is free on a device, what is given back, and
-// what came of it, in words.
+// SPDX-License-Identifier: Apache-2.0
+// Asks the caches on a device for memory on behalf of a command, and describes the result: how much
+// is free, how much each cache gave.
 #pragma once
 
 #include <functional>
@@ -15,29 +16,31 @@
 
 namespace spillway {
 
-// The one device that can be asked for memory, or `otherwise` when there is
-// none. With several: an error that names them.
+// The only device whose caches can be asked for memory, or `otherwise` if there is none. Several:
+// an error that lists them.
 Result<std::string> OnlyDevice(const std::string& otherwise);
 
+// The arguments of AskForRoom.
 struct DeviceAsk {
   NamedDevice device;
-  // What is free on it, where the sources of this machine can't tell; may be empty.
+  // Reads how much is free on the device, if this machine's pressure sources cannot. May be empty.
   std::function<std::optional<Reading>()> read = {};
-  Bytes bytes = 0;  // Wanted in all.
+  Bytes bytes = 0;  // How much must be free in the end.
   Duration within{};
   Duration hold{};
 };
+// The result of AskForRoom.
 struct DeviceRoom {
-  AskedRoom room = {};             // Holds the grant.
-  std::optional<Bytes> free = {};  // On the device, after it; empty: nothing can tell.
+  AskedRoom room = {};             // Keeps the reservation.
+  std::optional<Bytes> free = {};  // On the device, afterwards. Empty: it cannot be read.
   Duration took{};
   bool enough = false;
-  std::string why_not = {};  // Empty if it is enough.
+  std::string why_not = {};  // Empty: it is enough.
 };
-// Asks for what is lacking and keeps free what is wanted.
+// Asks for the memory that is lacking, and reserves all that is wanted.
 DeviceRoom AskForRoom(const DeviceAsk& ask);
 
-// "pid 4711 gave 10 GiB of 14 GiB: the rest is leased", a line for each.
+// One line for each cache: "pid 4711 gave 10 GiB of 14 GiB: the rest is leased".
 std::vector<std::string> Describe(const AskedRoom& room);
 
 }  // namespace spillway

@@ -1,4 +1,5 @@
-// How a command says what went wrong.
+// SPDX-License-Identifier: Apache-2.0
+// How a command prints an error and chooses its exit status.
 #pragma once
 
 #include <cstdio>
@@ -15,7 +16,7 @@ inline int Complain(std::string_view command, std::string_view what, int exit_co
   fmt::print(stderr, "spillway {}: {}\n", command, what);
   return exit_code;
 }
-// What was wrong with the command's own words is bad use, all else a failure.
+// Wrong arguments give the exit status for bad use, all other errors 1.
 inline int Complain(std::string_view command, const Error& error) {
   return Complain(command, error.message, error.code == Code::kInvalidArgument ? kBadUse : 1);
 }

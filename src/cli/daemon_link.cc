@@ -1,182 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/daemon_link.h"
 
-#include <netdb.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <charconv>
-#include <chrono>
-#include <cstring>
-#include <memory>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
-
-#include "base/small_file.h"
 
 namespace spillway {
 
 namespace {
 
 constexpr std::size_t kReplyMax = std::size_t{256} << 20U;
+constexpr std::size_t kListMax = 10'000;
 
-// Reads and writes end by themselves.
-void Bound(int fd, Duration within) {
-  const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(within).count();
-  timeval bound{};
-  bound.tv_sec = static_cast<time_t>(micros / 1'000'000);
-  bound.tv_usec = static_cast<suseconds_t>(micros % 1'000'000);
-  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &bound, sizeof bound);
-  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &bound, sizeof bound);
+Error NotOurs() {
+  return {Code::kUnavailable, "the program that answers there is not a spillwayd"};
 }
 
-Error NotThere(const DaemonAddress& address, const std::string& why) {
-  return {Code::kUnavailable,
-          fmt::format("no spillwayd answers at {}: {}; start one, or say where it is (--socket, "
-                      "--port)",
-                      address.Text(), why)};
+bool ReadCount(const std::string& text, std::size_t* count) {
+  const auto [stop, wrong] = std::from_chars(text.data(), text.data() + text.size(), *count);
+  return wrong == std::errc() && stop == text.data() + text.size();
 }
 
-Result<int> Connect(const DaemonAddress& address) {
-  if (!address.socket.empty()) {
-    sockaddr_un to{};
-    to.sun_family = AF_UNIX;
-    if (address.socket.size() >= sizeof to.sun_path)
-      return NotThere(address, "the path is too long");
-    std::memcpy(to.sun_path, address.socket.c_str(), address.socket.size() + 1);
-    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) return NotThere(address, std::strerror(errno));
-    Bound(fd, address.within);
-    if (::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0) return fd;
-    const int code = errno;
-    ::close(fd);
-    return NotThere(address, std::strerror(code));
-  }
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int code =
-      ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
-  if (code != 0) return NotThere(address, ::gai_strerror(code));
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, &::freeaddrinfo);
-  std::string why = "it has no address";
-  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
-    const int fd = ::socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC, each->ai_protocol);
-    if (fd < 0) continue;
-    Bound(fd, address.within);
-    if (::connect(fd, each->ai_addr, each->ai_addrlen) == 0) return fd;
-    why = std::strerror(errno);
-    ::close(fd);
-  }
-  return NotThere(address, why);
+Result<Socket> Connect(const DaemonAddress& address) {
+  Result<Socket> connected = address.socket.empty()
+                                 ? Socket::ConnectHost(address.host, address.port, address.within)
+                                 : Socket::ConnectUnix(address.socket, address.within);
+  if (connected) return connected;
+  return Error{Code::kUnavailable,
+               fmt::format("no spillwayd answers at {}; start one, or say where it is (--url, "
+                           "$SPILLWAY_URL)",
+                           connected.error().message)};
 }
 
-Result<std::string> PasswordIn(const std::string& path) {
-  const Result<std::optional<std::string>> text = ReadSmallFile(path);
-  if (!text) return text.error();
-  if (!*text) return Error{Code::kInvalidArgument, path + ": there is no such file"};
-  return (*text)->substr(0, (*text)->find_first_of("\r\n"));
-}
+Error FromDaemon(const Error& error) { return {error.code, "the daemon: " + error.message}; }
 
 }  // namespace
 
-void DaemonAddress::AddOptions(CLI::App* app) {
-  app->add_option("--socket", socket, "Path of the daemon's Unix socket");
-  app->add_option("--host", host, "Where it listens, without a socket")->capture_default_str();
-  app->add_option("--port", port, "Its TCP port, without a socket")->capture_default_str();
-  app->add_option("--password-file", password_file, "File whose first line is the password");
-}
-
-std::string DaemonAddress::Text() const {
-  return socket.empty() ? fmt::format("{}:{}", host, port) : socket;
-}
-
 Result<DaemonLink> DaemonLink::Open(const DaemonAddress& address) {
-  std::string password;
-  if (!address.password_file.empty()) {
-    Result<std::string> read = PasswordIn(address.password_file);
-    if (!read) return read.error();
-    password = std::move(*read);
-  }
-  const Result<int> fd = Connect(address);
-  if (!fd) return fd.error();
-  DaemonLink link(*fd);
-  if (password.empty()) return link;
-  const Result<std::string> let_in = link.Ask({"AUTH", password});
-  if (!let_in) return let_in.error();
+  Result<Socket> connected = Connect(address);
+  if (!connected) return connected.error();
+  DaemonLink link(std::move(*connected), address);
+  if (Status in = link.LogIn(); !in) return in.error();
   return link;
 }
 
-DaemonLink::DaemonLink(DaemonLink&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), buffer_(std::move(other.buffer_)) {}
-
-DaemonLink& DaemonLink::operator=(DaemonLink&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(buffer_, other.buffer_);
-  return *this;
+Status DaemonLink::LogIn() {
+  if (address_.password.empty()) return {};
+  const Result<std::string> let_in = Ask({"AUTH", address_.password});
+  // $SPILLWAY_PASSWORD is sent to every daemon, also to one without a password.
+  constexpr std::string_view kNotAsked = "without any password";
+  if (let_in || let_in.error().message.find(kNotAsked) != std::string::npos) return {};
+  return let_in.error();
 }
 
-DaemonLink::~DaemonLink() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-Status DaemonLink::Fill() {
-  char bytes[16384];
-  const ssize_t got = ::recv(fd_, bytes, sizeof bytes, 0);
-  if (got > 0) {
-    buffer_.append(bytes, static_cast<std::size_t>(got));
-    return {};
-  }
-  if (got < 0 && errno == EINTR) return {};
-  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-    return Error{Code::kDeadline, "the daemon did not answer in time"};
-  }
-  return Error{Code::kUnavailable, "the daemon closed the connection"};
-}
-
-Result<std::string> DaemonLink::Line() {
-  std::size_t end = 0;
-  while ((end = buffer_.find("\r\n")) == std::string::npos) {
-    if (buffer_.size() > kReplyMax) return Error{Code::kUnavailable, "this is no spillwayd"};
-    if (Status ok = Fill(); !ok) return ok.error();
-  }
-  std::string line = buffer_.substr(0, end);
-  buffer_.erase(0, end + 2);
-  return line;
-}
-
-Result<std::string> DaemonLink::Ask(const std::vector<std::string_view>& words) {
+Status DaemonLink::Send(const std::vector<std::string_view>& words) {
   std::string request = fmt::format("*{}\r\n", words.size());
   for (const std::string_view word : words) {
     request += fmt::format("${}\r\n{}\r\n", word.size(), word);
   }
-  for (std::size_t sent = 0; sent < request.size();) {
-    const ssize_t bytes = ::send(fd_, request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes < 0) return Error{Code::kUnavailable, "the daemon closed the connection"};
-    sent += static_cast<std::size_t>(bytes);
-  }
+  const Status sent = socket_.SendAll(request);
+  return sent ? sent : FromDaemon(sent.error());
+}
+
+Result<std::string> DaemonLink::Line() {
+  Result<std::string> line = socket_.ReadLine();
+  if (!line) return FromDaemon(line.error());
+  return line;
+}
+
+Result<std::string> DaemonLink::Ask(const std::vector<std::string_view>& words) {
+  if (Status sent = Send(words); !sent) return sent.error();
   const Result<std::string> line = Line();
   if (!line) return line.error();
-  const char kind = line->empty() ? '\0' : line->front();
-  const std::string rest = line->empty() ? std::string() : line->substr(1);
+  return Text(*line);
+}
+
+Result<std::vector<std::string>> DaemonLink::AskList(const std::vector<std::string_view>& words) {
+  if (Status sent = Send(words); !sent) return sent.error();
+  const Result<std::string> line = Line();
+  if (!line) return line.error();
+  std::size_t count = 0;
+  if (!line->starts_with('*')) {
+    const Result<std::string> text = Text(*line);
+    return text ? NotOurs() : text.error();
+  }
+  if (!ReadCount(line->substr(1), &count) || count > kListMax) return NotOurs();
+  std::vector<std::string> list;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Result<std::string> head = Line();
+    if (!head) return head.error();
+    Result<std::string> text = Text(*head);
+    if (!text) return text.error();
+    list.push_back(std::move(*text));
+  }
+  return list;
+}
+
+Result<std::string> DaemonLink::Text(const std::string& line) {
+  const char kind = line.empty() ? '\0' : line.front();
+  const std::string rest = line.empty() ? std::string() : line.substr(1);
   if (kind == '+' || kind == ':') return rest;
-  if (kind == '-') return Error{Code::kUnavailable, "the daemon says: " + rest};
+  if (kind == '-') {
+    if (rest.starts_with("NOAUTH") || rest.starts_with("WRONGPASS")) {
+      return PasswordNeeded(address_);
+    }
+    return Error{Code::kUnavailable, "the daemon answered: " + rest};
+  }
   std::size_t bytes = 0;
-  const auto [stop, wrong] = std::from_chars(rest.data(), rest.data() + rest.size(), bytes);
-  const bool whole = wrong == std::errc() && stop == rest.data() + rest.size();
-  if (kind != '$' || !whole || bytes > kReplyMax) {
-    return Error{Code::kUnavailable, "what answers there is no spillwayd"};
-  }
-  while (buffer_.size() < bytes + 2) {
-    if (Status ok = Fill(); !ok) return ok.error();
-  }
-  std::string text = buffer_.substr(0, bytes);
-  buffer_.erase(0, bytes + 2);
+  if (kind != '$' || !ReadCount(rest, &bytes) || bytes > kReplyMax) return NotOurs();
+  Result<std::string> text = socket_.ReadBytes(bytes + 2);
+  if (!text) return FromDaemon(text.error());
+  text->resize(bytes);
   return text;
+}
+
+Result<DaemonAddress> HttpAddressOf(const DaemonAddress& address) {
+  if (address.way == DaemonAddress::Way::kHttp) return address;
+  Result<DaemonLink> link = DaemonLink::Open(address);
+  if (!link) return link.error();
+  const Result<std::vector<std::string>> said = link->AskList({"CONFIG", "GET", "http_*"});
+  if (!said) return said.error();
+  DaemonAddress http = address;
+  http.way = DaemonAddress::Way::kHttp;
+  http.port = 0;
+  std::string bind;
+  for (std::size_t i = 0; i + 1 < said->size(); i += 2) {
+    const std::string& name = (*said)[i];
+    const std::string& value = (*said)[i + 1];
+    if (name == "http_bind") bind = value;
+    if (name != "http_port") continue;
+    std::from_chars(value.data(), value.data() + value.size(), http.port);
+  }
+  if (http.port == 0) {
+    return Error{Code::kUnavailable,
+                 fmt::format("the spillwayd at {} has no HTTP (server.http_port = 0), and this "
+                             "command needs it",
+                             address.Text())};
+  }
+  if (address.way == DaemonAddress::Way::kUnix) {
+    const bool any = bind == "0.0.0.0" || bind == "::" || bind.empty();
+    http.host = any ? "127.0.0.1" : bind;
+  }
+  return http;
+}
+
+HttpAddress ForHttpClient(const DaemonAddress& address) {
+  return {.host = address.host, .port = address.port, .password = address.password};
+}
+
+Result<std::string> GetByHttp(const DaemonAddress& address, const std::string& target) {
+  HttpClient http(ForHttpClient(address), address.within);
+  Result<std::string> body = http.Get(target);
+  if (!body && http.asks_for_password()) return PasswordNeeded(address);
+  return body;
 }
 
 }  // namespace spillway

@@ -1,52 +1,51 @@
-// A DaemonLink talks to a running spillwayd as any client of Redis would: words in,
-// one reply out, each within a bound.
+// SPDX-License-Identifier: Apache-2.0
+// A DaemonLink talks to a running spillwayd over the Redis protocol: it sends words and reads one
+// reply, each within a time limit.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/socket.h"
+#include "cli/daemon_address.h"
+#include "cli/http_client.h"
 #include "spillway/result.h"
-#include "spillway/units.h"
-
-namespace CLI {
-class App;
-}
 
 namespace spillway {
 
-struct DaemonAddress {
-  std::string socket;  // Path of its Unix socket; empty: TCP.
-  std::string host = "127.0.0.1";
-  std::uint16_t port = 7379;
-  std::string password_file;
-  Duration within = std::chrono::seconds(5);
-
-  // --socket, --host, --port, --password-file.
-  void AddOptions(CLI::App* app);
-  std::string Text() const;
-};
-
+// One connection. Not thread-safe.
 class DaemonLink {
  public:
-  // Unavailable: nobody listens there; the message says where, and what would.
+  // Unavailable: no daemon listens there, or it requires a password; the message names the address
+  // and what would help. `address` must not be HTTP's.
   static Result<DaemonLink> Open(const DaemonAddress& address);
-  DaemonLink(DaemonLink&& other) noexcept;
-  DaemonLink& operator=(DaemonLink&& other) noexcept;
-  DaemonLink(const DaemonLink&) = delete;
-  DaemonLink& operator=(const DaemonLink&) = delete;
-  ~DaemonLink();
-
-  // The text of a simple, bulk or number reply; an error reply is an error.
+  // Sends a command. Returns the text of a simple, bulk or integer reply; an error reply is an
+  // error.
   Result<std::string> Ask(const std::vector<std::string_view>& words);
+  // The same for a reply that is a list of such.
+  Result<std::vector<std::string>> AskList(const std::vector<std::string_view>& words);
 
  private:
-  explicit DaemonLink(int fd) : fd_(fd) {}
-  Status Fill();
+  DaemonLink(Socket socket, DaemonAddress address)
+      : socket_(std::move(socket)), address_(std::move(address)) {}
+  Status LogIn();
+  Status Send(const std::vector<std::string_view>& words);
   Result<std::string> Line();
+  // The text of a reply that begins with `line`; reads the rest of a bulk reply.
+  Result<std::string> Text(const std::string& line);
 
-  int fd_ = -1;
-  std::string buffer_;
+  Socket socket_;
+  DaemonAddress address_;
 };
+
+// The daemon's HTTP address: the address itself, or the one the daemon tells over the Redis
+// protocol.
+Result<DaemonAddress> HttpAddressOf(const DaemonAddress& address);
+// Converts an HTTP address for HttpClient.
+HttpAddress ForHttpClient(const DaemonAddress& address);
+// The body of a 200 answer. A daemon that requires a password is an error that says so.
+Result<std::string> GetByHttp(const DaemonAddress& address, const std::string& target);
 
 }  // namespace spillway

@@ -1,4 +1,5 @@
-// `spillway demo [--for 20s] [--card-size 512MiB] [--record FILE.csv]`
+// SPDX-License-Identifier: Apache-2.0
+// `spillway demo`: tells where the demo program is.
 #pragma once
 
 namespace spillway {

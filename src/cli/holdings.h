@@ -1,5 +1,6 @@
-// Memory of a device that a command holds: taken and given back chunk by chunk,
-// from the beginning of one range of addresses.
+// SPDX-License-Identifier: Apache-2.0
+// Memory of a device that a command holds. It is taken and returned in chunks, from the begin of
+// one address range.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 
 namespace spillway {
 
+// Frees everything on destruction.
 class Holdings {
  public:
   explicit Holdings(Device* device) : device_(device) {}
@@ -17,10 +19,11 @@ class Holdings {
   Holdings(const Holdings&) = delete;
   Holdings& operator=(const Holdings&) = delete;
 
-  // Once, before anything is taken: addresses for `bytes` in all.
+  // Reserves addresses for `bytes` in all. Called once, before anything is taken.
   Status Reserve(Bytes bytes);
-  // All of it or nothing, as any allocation, in whole chunks.
+  // Takes all of it or nothing, in whole chunks.
   Status Take(Bytes bytes);
+  // Frees chunks from the end, until at most `bytes` are held.
   void GiveBackDownTo(Bytes bytes);
   void GiveBack();
   Bytes held() const { return held_; }

@@ -1,8 +1,10 @@
-// spillway: one program, a command each.
+// SPDX-License-Identifier: Apache-2.0
+// spillway: one program with several commands.
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -29,19 +31,18 @@ struct Command {
 };
 
 constexpr std::array kCommands = {
-    Command{"demo", "agents and a neighbour on one card, live", spillway::RunDemo},
-    Command{"explain", "where a key of a running spillwayd is, or why it left",
+    Command{"demo", "is a program of its own: python3 examples/demo", spillway::RunDemo},
+    Command{"explain", "where a key of a running spillwayd is, or why it was evicted",
             spillway::RunExplain},
-    Command{"probe", "what this machine offers to sense pressure by", spillway::RunProbe},
+    Command{"probe", "the pressure sources of this machine", spillway::RunProbe},
     Command{"replay", "a trace of requests through caches of several sizes and orders",
             spillway::RunReplay},
     Command{"room", "asks for memory, runs a program, holds the room for its life",
             spillway::RunRoom},
-    Command{"selftest", "tries out the GPUs here and their drivers, bit by bit",
-            spillway::RunSelftest},
+    Command{"selftest", "tests the GPUs of this machine and their drivers", spillway::RunSelftest},
     Command{"simulate", "a scenario on a virtual clock, decision by decision",
             spillway::RunSimulate},
-    Command{"squeeze", "a neighbour that takes memory of a GPU or card and gives it back",
+    Command{"squeeze", "a neighbour that takes memory of a GPU or card and frees it again",
             spillway::RunSqueeze},
     Command{"stats", "what a running spillwayd holds and did", spillway::RunStats},
     Command{"top", "a running spillwayd, live; without one, this machine's memory",
@@ -51,7 +52,7 @@ constexpr std::array kCommands = {
 void PrintHelp(std::FILE* to) {
   fmt::print(to,
              "spillway {}: lends idle GPU memory to agents' contexts and gives it back\n\n"
-             "usage: spillway COMMAND [OPTIONS]      spillway COMMAND --help\n\n",
+             "usage: spillway COMMAND [OPTIONS]      spillway help COMMAND\n\n",
              SPILLWAY_VERSION);
   for (const Command& command : kCommands)
     fmt::print(to, "  {:<10} {}\n", command.name, command.what);
@@ -61,7 +62,16 @@ void PrintHelp(std::FILE* to) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string_view name = argc > 1 ? argv[1] : "";
+  std::string_view name = argc > 1 ? argv[1] : "";
+  // `help COMMAND` is `COMMAND --help`.
+  std::string help = "--help";
+  std::array<char*, 3> help_of{};
+  if (name == "help" && argc > 2) {
+    name = argv[2];
+    help_of = {argv[2], help.data(), nullptr};
+    argv = help_of.data() - 1;
+    argc = 3;
+  }
   if (name == "--version") {
     fmt::print("spillway {}\n", SPILLWAY_VERSION);
     return 0;
@@ -71,7 +81,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   for (const Command& command : kCommands) {
-    // The command sees itself as argv[0].
+    // The command gets its own name as argv[0].
     if (command.name == name) return command.run(argc - 1, argv + 1);
   }
   if (name.empty()) {

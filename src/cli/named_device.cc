@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/named_device.h"
 
 #include <array>
@@ -28,7 +29,7 @@ Result<GpuFacts> FindAmong(const Machine& machine, GpuKind kind, const std::stri
   return found ? *found : Result<GpuFacts>(DriverIsLate(kind));
 }
 
-// Whichever driver knows it; none needs to.
+// Asks any driver that knows the UUID. It is accepted even if none does.
 NamedDevice ByUuid(const std::string& uuid, bool ask_drivers) {
   NamedDevice device{.id = uuid, .is_gpu = true};
   if (!ask_drivers) return device;
@@ -82,7 +83,8 @@ Result<NamedDevice> FindDevice(std::string_view text) {
 
 Result<std::unique_ptr<GpuDevice>> OpenGpu(const NamedDevice& device, GpuDeviceOptions options) {
   const NamedDevice whole =
-      device.kind ? device : ByUuid(device.id, true);  // A UUID in full was not looked up.
+      // A complete UUID has not been looked up before.
+      device.kind ? device : ByUuid(device.id, true);
   if (!whole.kind) {
     return Error{Code::kUnavailable,
                  fmt::format("no driver here, of cuda or hip, knows a GPU '{}'", device.id)};
@@ -122,7 +124,7 @@ std::optional<Reading> DeviceReader::Open() {
     Try("card:" + device_.id, &reading);
     return reading;
   }
-  // By its UUID or, since sources spell those in ways of their own, by its place.
+  // First by UUID; then by PCI address, since sources spell UUIDs differently.
   std::vector<std::string> whys;
   for (const bool by_pci : {false, true}) {
     std::optional<GpuFacts> gpu = device_.gpu;

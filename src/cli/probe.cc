@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/probe.h"
 
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/parse.h"
+#include "base/times.h"
 #include "monitor/bounded_read.h"
 #include "monitor/governor.h"
 #include "monitor/machine.h"
@@ -33,10 +35,6 @@ std::string DeviceName(const ProbeRow& row) {
   return row.found->uuid.empty() ? "-" : row.found->uuid;
 }
 
-double Microseconds(Duration duration) {
-  return std::chrono::duration<double, std::micro>(duration).count();
-}
-
 // --- the table ---
 
 void PrintRow(const ProbeRow& row) {
@@ -50,7 +48,7 @@ void PrintRow(const ProbeRow& row) {
   fmt::print("{:<8} {} free of {}{}, pressure {:.3f}, {:.1f} us a call{}\n", Name(reading.scope),
              FormatBytes(reading.free), FormatBytes(reading.total),
              reading.reserved ? fmt::format(" ({} reserved)", FormatBytes(*reading.reserved)) : "",
-             reading.pressure(), Microseconds(row.cost),
+             reading.pressure(), InMicroseconds(row.cost),
              row.found->label.empty() ? "" : fmt::format("  {}", row.found->label));
 }
 
@@ -70,7 +68,8 @@ void PrintChoice(const std::vector<ProbeRow>& rows) {
   }
   fmt::print(
       "a cache opened without settings uses device \"cpu\", a virtual card in RAM, and that card's "
-      "own ledger\nas its pressure source; pressure_source = \"host\" makes it heed the machine's "
+      "own ledger\nas its pressure source; pressure_source = \"host\" makes it follow the "
+      "machine's "
       "memory instead\n");
 }
 
@@ -93,7 +92,7 @@ nlohmann::json ToJson(const ProbeRow& row) {
     if (row.reading->reserved) json["reserved"] = *row.reading->reserved;
     json["pressure"] = row.reading->pressure();
     json["scope"] = Name(row.reading->scope);
-    json["microseconds"] = Microseconds(row.cost);
+    json["microseconds"] = InMicroseconds(row.cost);
   }
   if (!row.why_not.empty()) json["why_not"] = row.why_not;
   return json;
@@ -125,7 +124,7 @@ struct Watched {
   BoundedReader reader;
 };
 
-// The chosen GPUs, and host memory.
+// The chosen sources of the GPUs, and host memory.
 std::vector<Watched> OpenWatched(const std::vector<ProbeRow>& rows, const Machine& machine) {
   std::vector<Watched> watched;
   std::vector<std::string> specs;
@@ -137,7 +136,7 @@ std::vector<Watched> OpenWatched(const std::vector<ProbeRow>& rows, const Machin
   return watched;
 }
 
-std::string Line(Watched& watched, Governor* governor) {
+std::string EvictionQueue(Watched& watched, Governor* governor) {
   const Result<Reading> reading = watched.reader.Read(std::chrono::seconds(1));
   const TimePoint now(std::chrono::steady_clock::now().time_since_epoch());
   const Level level =
@@ -162,13 +161,13 @@ int Watch(const std::vector<ProbeRow>& rows, const Machine& machine, Duration ev
   interrupted = 0;
   std::signal(SIGINT, [](int) { interrupted = 1; });
   for (bool first = true; interrupted == 0; first = false) {
-    // On a screen each device keeps its line; in a file all of them stay.
+    // On a terminal each device keeps its line; in a file all lines stay.
     if (screen && !first) fmt::print("\033[{}A", watched.size());
     for (std::size_t i = 0; i < watched.size(); ++i) {
       if (!screen) {
         fmt::print("{:%H:%M:%S} ", fmt::localtime(std::time(nullptr)));
       }
-      fmt::print("{}{}\n", Line(watched[i], &governors[i]), screen ? "\033[K" : "");
+      fmt::print("{}{}\n", EvictionQueue(watched[i], &governors[i]), screen ? "\033[K" : "");
     }
     std::fflush(stdout);
     if (how_long && std::chrono::steady_clock::now() + every > until) break;
@@ -180,7 +179,7 @@ int Watch(const std::vector<ProbeRow>& rows, const Machine& machine, Duration ev
 }  // namespace
 
 int RunProbe(int argc, char** argv) {
-  CLI::App app("What this machine offers to sense memory pressure by.", "spillway probe");
+  CLI::App app("The pressure sources of this machine.", "spillway probe");
   bool json = false;
   bool watch = false;
   std::string every = "1s";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/probe.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ using testing::Ran;
 class ProbeTest : public ::testing::Test {
  protected:
   ProbeTest() {
-    // A machine with nothing but host memory.
+    // A machine with host memory only.
     Env("SPILLWAY_SYS_ROOT", tree_.Path("sys"));
     for (const char* library : {"SPILLWAY_NVML_LIBRARY", "SPILLWAY_CUDA_LIBRARY",
                                 "SPILLWAY_ROCM_SMI_LIBRARY", "SPILLWAY_AMD_SMI_LIBRARY"}) {
@@ -46,7 +47,7 @@ class ProbeTest : public ::testing::Test {
     return testing::RunCommand(RunProbe, "probe", std::move(arguments));
   }
 
-  // The first line it says when it will not.
+  // The first line it prints when it fails.
   static std::string Refused(std::vector<std::string> arguments) {
     const Ran ran = Run(std::move(arguments));
     EXPECT_EQ(ran.exit_code, 2);
@@ -70,7 +71,7 @@ TEST_F(ProbeTest, OnAMachineWithNothingItSaysSoAndWhatIsUsed) {
   for (const char* kind : {"nvml", "cuda", "amd-sysfs", "amd-smi", "rocm-smi", "card"}) {
     EXPECT_THAT(ran.out, ContainsRegex(std::string(kind) + " +- +absent +[^ ]")) << kind;
   }
-  for (const char* kind : {"disk", "file", "fixed"}) {  // Nobody can lack those.
+  for (const char* kind : {"disk", "file", "fixed"}) {  // These exist on every machine.
     EXPECT_THAT(ran.out, ContainsRegex(std::string(kind) + " +- +on call +needs a ")) << kind;
   }
   EXPECT_THAT(ran.out, AllOf(HasSubstr("no GPU can be sensed here"), HasSubstr("us a call"),

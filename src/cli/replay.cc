@@ -1,5 +1,6 @@
-// spillway replay: a trace of requests through caches of several sizes and
-// orders, without a byte of theirs.
+// SPDX-License-Identifier: Apache-2.0
+// spillway replay: a trace of requests through caches of several sizes and orders that store no
+// bytes.
 #include "cli/replay.h"
 
 #include <algorithm>
@@ -26,18 +27,18 @@ namespace {
 
 constexpr int kCantWrite = 1;
 
-constexpr const char* kAbout =
+constexpr const char* kReplayAbout =
     R"(A trace of requests through caches of several sizes and orders: what each would
 have hit, and what that would have saved. No bytes are stored.)";
 
-constexpr const char* kMore = R"(
+constexpr const char* kReplayMore = R"(
 Policies:
-  score (or workflow), documented, hybrid, seed; for comparison lru, lfu, s3-fifo,
+  score, workflow, documented, hybrid, seed; for comparison lru, lfu, s3-fifo,
   w-tinylfu, arc, lru-2, belady (which is told the future)
 Columns:
   hit      share of input tokens that were in the cache, as an unbroken beginning
-  saved_s  seconds of prefill saved over the most that could be, by a cost that
-           grows with length
+  saved    share of the seconds of prefill that could be saved, by a cost that
+           grows with length (saved_ratio with --json)
   moved    what entered the cache, at 128 KiB a token
 
 Try:
@@ -45,7 +46,7 @@ Try:
 
 docs/reference/replay.md has the formats, the rules and the cost model.)";
 
-struct Flags {
+struct ReplayFlags {
   std::string trace;
   std::string format;
   std::vector<std::string> policies = {"score", "lru", "belady"};
@@ -66,7 +67,7 @@ struct Row {
   double seconds = 0;
 };
 
-void Describe(CLI::App* app, Flags* flags) {
+void DescribeReplay(CLI::App* app, ReplayFlags* flags) {
   app->add_option("--trace", flags->trace,
                   "the trace, compressed by gzip or not; - reads standard input")
       ->required()
@@ -97,11 +98,11 @@ void Describe(CLI::App* app, Flags* flags) {
   app->add_option("--plot", flags->plot, "writes a picture of hit ratio over capacity")
       ->option_text("FILE.svg");
   app->add_flag("--json", flags->json, "one object a line");
-  app->add_flag("--skip-bad", flags->skip_bad, "counts broken lines and goes on");
-  app->footer(kMore);
+  app->add_flag("--skip-bad", flags->skip_bad, "counts malformed lines and continues");
+  app->footer(kReplayMore);
 }
 
-Result<Trace> Read(const Flags& flags, ReplayProgressBar* bar) {
+Result<Trace> Read(const ReplayFlags& flags, ReplayProgressBar* bar) {
   const Result<Duration> spacing = ParseDuration(flags.spacing);
   if (!spacing) {
     return Error{Code::kInvalidArgument, fmt::format("--spacing: {}", spacing.error().message)};
@@ -129,7 +130,7 @@ Result<Trace> Read(const Flags& flags, ReplayProgressBar* bar) {
   return ReadTrace(flags.trace, options);
 }
 
-void PrintJson(const Flags& flags, const Trace& trace, const Row& row) {
+void PrintJson(const ReplayFlags& flags, const Trace& trace, const Row& row) {
   const std::uint64_t tokens = std::uint64_t{row.blocks} * trace.block_tokens;
   nlohmann::ordered_json line = {
       {"trace", trace.name},
@@ -145,7 +146,8 @@ void PrintJson(const Flags& flags, const Trace& trace, const Row& row) {
       {"unique_blocks", trace.unique_blocks},
       {"input_tokens", row.result.input_tokens},
       {"token_hit_ratio", row.result.token_hit_ratio()},
-      {"saved_s", row.result.saved_ratio()},
+      {"saved_ratio", row.result.saved_ratio()},
+      {"waited_s", row.result.waited_ratio()},
       {"moved_bytes", row.result.entered * trace.block_tokens * kBytesPerToken},
       {"bad_lines", trace.bad_lines},
       {"seconds", row.seconds},
@@ -153,7 +155,7 @@ void PrintJson(const Flags& flags, const Trace& trace, const Row& row) {
   fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-void PrintHead(const Flags& flags, const Trace& trace) {
+void PrintHead(const ReplayFlags& flags, const Trace& trace) {
   fmt::print("{}: {} requests, {} references of {}-token blocks, {} unique, {} input tokens{}\n",
              trace.name, trace.requests.size(), trace.references, trace.block_tokens,
              trace.unique_blocks, trace.input_tokens,
@@ -161,7 +163,7 @@ void PrintHead(const Flags& flags, const Trace& trace) {
   if (flags.flags.starts_with("bit")) fmt::print("flags {}, seed {}\n", flags.flags, flags.seed);
   if (flags.flags == "end") fmt::print("flags end\n");
   fmt::print("\n{:>9}  {:>11}  {:<10}  {:>6}  {:>7}  {:>11}  {:>8}\n", "blocks", "tokens", "policy",
-             "hit", "saved_s", "moved", "M refs/s");
+             "hit", "saved", "moved", "M refs/s");
 }
 
 void PrintRow(const Trace& trace, const Row& row) {
@@ -172,7 +174,29 @@ void PrintRow(const Trace& trace, const Row& row) {
              static_cast<double>(row.result.references) / std::max(row.seconds, 1e-9) / 1e6);
 }
 
-int WritePlot(const Flags& flags, const Trace& trace, const std::vector<Row>& rows) {
+// Belady's order is optimal for hits of single blocks; the columns count other things.
+void PrintNote(const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    const auto is_its_belady = [&](const Row& other) {
+      return other.policy == "belady" && other.blocks == row.blocks;
+    };
+    const auto belady = std::ranges::find_if(rows, is_its_belady);
+    if (belady == rows.end()) continue;
+    const double hit = row.result.token_hit_ratio();
+    const double saved = row.result.saved_ratio();
+    if (hit <= belady->result.token_hit_ratio() && saved <= belady->result.saved_ratio()) continue;
+    fmt::print(
+        "\n{} is above belady here: belady evicts the block with the farthest next use, which is "
+        "best\nfor hits of single blocks. A hit counts only in an unbroken beginning, long "
+        "prefixes "
+        "save more\nthan their share, and belady may not refuse a new block: a policy that weighs "
+        "these can pass it.\n",
+        row.policy);
+    return;
+  }
+}
+
+int WritePlot(const ReplayFlags& flags, const Trace& trace, const std::vector<Row>& rows) {
   std::vector<PlotLine> lines;
   for (const std::string& policy : flags.policies) {
     PlotLine line{policy, {}};
@@ -191,8 +215,8 @@ int WritePlot(const Flags& flags, const Trace& trace, const std::vector<Row>& ro
   return kCantWrite;
 }
 
-// Everything that can be wrong is found before the long work begins.
-Result<std::vector<std::size_t>> Check(const Flags& flags, const Trace& trace) {
+// Finds all mistakes before the long work begins.
+Result<std::vector<std::size_t>> Check(const ReplayFlags& flags, const Trace& trace) {
   std::vector<std::size_t> capacities;
   for (const std::string& text : flags.capacities) {
     const Result<std::size_t> capacity = ParseCapacity(text, trace);
@@ -220,7 +244,7 @@ Row RunOne(const std::string& policy, std::size_t blocks, const Trace& trace,
   return row;
 }
 
-int Replay(const Flags& flags) {
+int Replay(const ReplayFlags& flags) {
   const Result<FlagSettings> settings = ParseFlags(flags.flags);
   if (!settings) return Complain("replay", settings.error().message);
   for (const std::string& policy : flags.policies) {
@@ -250,15 +274,16 @@ int Replay(const Flags& flags) {
       std::fflush(stdout);
     }
   }
+  if (!flags.json) PrintNote(rows);
   return flags.plot.empty() ? 0 : WritePlot(flags, *trace, rows);
 }
 
 }  // namespace
 
 int RunReplay(int argc, char** argv) {
-  Flags flags;
-  CLI::App app(kAbout, "spillway replay");
-  Describe(&app, &flags);
+  ReplayFlags flags;
+  CLI::App app(kReplayAbout, "spillway replay");
+  DescribeReplay(&app, &flags);
   if (const auto status = ReadArguments(&app, argc, argv)) return *status;
   return Replay(flags);
 }

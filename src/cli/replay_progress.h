@@ -1,5 +1,6 @@
-// How far a long work has come, on stderr: a bar where a person looks, a line
-// every ten seconds where not.
+// SPDX-License-Identifier: Apache-2.0
+// Shows the progress of long work on stderr: a bar on a terminal, otherwise a line every ten
+// seconds.
 #pragma once
 
 #include <chrono>
@@ -14,9 +15,9 @@ class ReplayProgressBar {
   ReplayProgressBar(const ReplayProgressBar&) = delete;
   ReplayProgressBar& operator=(const ReplayProgressBar&) = delete;
 
-  // `share` from 0 to 1; less than 0: not known.
+  // `share` is from 0 to 1; negative: unknown.
   void Show(const std::string& what, double share);
-  // Takes the bar away, so that something else can be printed.
+  // Removes the bar, so that other text can be printed.
   void Clear();
 
  private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/replay.h"
 
 #include <unistd.h>
@@ -25,8 +26,8 @@ class ReplayCommand : public ::testing::Test {
   ReplayCommand()
       : dir_(std::filesystem::temp_directory_path() / fmt::format("spillway-replay-{}", getpid())) {
     std::filesystem::create_directories(dir_);
-    // Room for 4 blocks of 512: with LRU the chain a of 3 is lost to b and c of
-    // 2 each; Belady's keeps its first two blocks.
+    // Capacity: 4 blocks of 512. With LRU the chain a of 3 blocks is evicted for b and c of 2 each;
+    // Belady's order keeps its first two blocks.
     Write("a.jsonl", {"[1,2,3]", "[10,11]", "[20,21]", "[1,2,3]"});
   }
   ~ReplayCommand() override { std::filesystem::remove_all(dir_); }
@@ -70,7 +71,7 @@ TEST_F(ReplayCommand, GivesTheRatiosWorkedOutByHand) {
   EXPECT_EQ(lines[0]["seed"], 1);
   EXPECT_DOUBLE_EQ(lines[1]["token_hit_ratio"], 0.2);  // 2 of 10 blocks.
   EXPECT_DOUBLE_EQ(lines[2]["token_hit_ratio"], 0.3);
-  EXPECT_DOUBLE_EQ(lines[2]["saved_s"], 1);
+  EXPECT_DOUBLE_EQ(lines[2]["saved_ratio"], 1);
   EXPECT_EQ(lines[2]["moved_bytes"], 7ULL * 512 * 131072);
 }
 

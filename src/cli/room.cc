@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/room.h"
 
 #include <algorithm>
@@ -37,7 +38,7 @@ int Room(const RoomOptions& options, char** command) {
   const DeviceRoom got = AskForRoom(options.ask);
   for (const std::string& line : Describe(got.room)) Say("{}", line);
   if (got.room.answers().empty()) {
-    Say("no cache listens on device '{}': nobody to ask", options.ask.device.name());
+    Say("no cache listens on device '{}'", options.ask.device.name());
   }
   if (got.enough) {
     Say("{} of device '{}' free after {}", FormatBytes(got.free.value_or(got.room.freed())),
@@ -62,7 +63,8 @@ int RunRoom(int argc, char** argv) {
   std::string hold;
   CLI::App app(
       "Asks the caches on a device for memory, runs CMD, and holds the room for its life.\n"
-      "They give back what has a copy below and copy down what has none; nothing is destroyed.\n\n"
+      "They evict clean entries at once, and dirty entries after a copy to a lower tier; nothing "
+      "is destroyed.\n\n"
       "  spillway room 30GiB --within 5s -- python train.py",
       kWho);
   app.add_option("SIZE", size, "How much CMD needs: 512MiB, 30GiB")->required();
@@ -71,12 +73,12 @@ int RunRoom(int argc, char** argv) {
                  "card's name (default: the only one that can be asked)");
   app.add_option("--within", within, "How long giving back may take, at most 10s (default: 5s)");
   app.add_option("--for", hold,
-                 "How long the caches keep out of it, if CMD runs longer (default: as long as it "
+                 "How long the memory stays reserved, if CMD runs longer (default: as long as it "
                  "runs, at most a week)");
-  app.add_flag("--partial", options.partial, "Run CMD even if less could be had");
+  app.add_flag("--partial", options.partial, "Run CMD even if less memory is free");
   app.footer(
       "After the options: -- CMD [ARGUMENTS]\n"
-      "Exit status: CMD's own; 125 if too little could be had, 126 or 127 if CMD can't be run.");
+      "Exit status: CMD's own; 125 if too little memory is free, 126 or 127 if CMD can't be run.");
   const std::span<char*> arguments(argv, static_cast<std::size_t>(argc));
   const auto dashes = std::ranges::find_if(
       arguments, [](const char* word) { return std::strcmp(word, "--") == 0; });
@@ -110,7 +112,7 @@ int RunRoom(int argc, char** argv) {
   Result<NamedDevice> named = FindDevice(device);
   if (!named) return Complain("room", "--device: " + named.error().message);
   options.ask.device = std::move(*named);
-  // After the last argument there is always a null pointer.
+  // argv ends with a null pointer.
   return Room(options, argv + own + 1);
 }
 

@@ -1,9 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/run_child.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -12,12 +11,14 @@
 
 #include <fmt/format.h>
 
+#include "base/spawn.h"
+
 namespace spillway {
 namespace {
 
 constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM};
 
-// Held back while this lives and taken one by one.
+// Blocks signals while it exists, to take them one by one.
 class Signals {
  public:
   Signals() {
@@ -26,12 +27,12 @@ class Signals {
     ::sigaddset(&set_, SIGCHLD);
     ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
   }
-  ~Signals() { Restore(); }
+  ~Signals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  void Restore() const { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  // Waits for the next; 0: none came in half a second.
+  const sigset_t& before() const { return before_; }
+  // Waits for the next signal. 0: none arrived within half a second.
   int Next(siginfo_t* info) const {
     const timespec wait{.tv_sec = 0, .tv_nsec = 500'000'000};
     const int number = ::sigtimedwait(&set_, info, &wait);
@@ -53,7 +54,7 @@ int Stand(pid_t child, const Signals& signals) {
     if (ended < 0 && errno != EINTR) return kCanNotRun;
     siginfo_t info{};
     const int number = signals.Next(&info);
-    // What a terminal sends it sends to both of us.
+    // The terminal sends its signals to both processes.
     const bool from_terminal = info.si_code == SI_KERNEL;
     if (number != 0 && number != SIGCHLD && !from_terminal) ::kill(child, number);
   }
@@ -64,28 +65,13 @@ int Stand(pid_t child, const Signals& signals) {
 int RunChild(const char* who, char** argv) {
   std::fflush(nullptr);
   const Signals signals;
-  int trouble[2];
-  if (::pipe2(trouble, O_CLOEXEC) != 0) {
-    fmt::print(stderr, "{}: pipe: {}\n", who, std::strerror(errno));
-    return kCanNotRun;
-  }
-  ::signal(SIGCHLD, SIG_DFL);  // Ignored, how it ended would be lost.
-  const pid_t child = ::fork();
-  if (child == 0) {
-    signals.Restore();
-    ::execvp(argv[0], argv);
-    const int error = errno;
-    (void)!::write(trouble[1], &error, sizeof error);
-    ::_exit(kCanNotRun);
-  }
-  int error = child < 0 ? errno : 0;
-  ::close(trouble[1]);
-  if (child > 0 && ::read(trouble[0], &error, sizeof error) <= 0) error = 0;
-  ::close(trouble[0]);
-  if (error == 0) return Stand(child, signals);
-  if (child > 0) ::waitpid(child, nullptr, 0);
-  fmt::print(stderr, "{}: {}: {}\n", who, argv[0], std::strerror(error));
-  return error == ENOENT ? kNotFound : kCanNotRun;
+  ::signal(SIGCHLD, SIG_DFL);  // If it were ignored, the child's exit status would be lost.
+  SpawnOptions options{.path = argv[0], .blocked = &signals.before()};
+  for (char** word = argv; *word != nullptr; ++word) options.arguments.emplace_back(*word);
+  const pid_t child = Spawn(options);
+  if (child > 0) return Stand(child, signals);
+  fmt::print(stderr, "{}: {}: {}\n", who, argv[0], std::strerror(-child));
+  return child == -ENOENT ? kNotFound : kCanNotRun;
 }
 
 }  // namespace spillway

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/selftest.h"
 
 #include <chrono>
@@ -15,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/parse.h"
+#include "base/times.h"
 #include "cli/complain.h"
 #include "cli/named_device.h"
 #include "cli/selftest_checks.h"
@@ -32,13 +34,9 @@ namespace {
 constexpr Duration kTrialWithin = std::chrono::seconds(10);
 constexpr Bytes kCardBytes = 64 * kMiB;
 
-double Microseconds(Duration time) {
-  return std::chrono::duration<double, std::micro>(time).count();
-}
-
 // --- one GPU ---
 
-// The driver's own calls, one by one: what a chunk costs, and whether it comes back.
+// The driver's own calls: what a chunk costs, and whether its memory is returned.
 void CheckDriver(const GpuDevice& gpu, DeviceReport* report) {
   const VmmTrial trial = gpu.TryVmm(kTrialWithin);
   if (!trial.good) {
@@ -46,12 +44,12 @@ void CheckDriver(const GpuDevice& gpu, DeviceReport* report) {
                        trial.why_not + (gpu.why_slabs().empty() ? "; caches rely on it here"
                                                                 : "; caches use slabs here"));
   }
-  report->Add(
-      "driver's chunks", CheckState::kOk,
-      fmt::format("of {}: create {:.0f} us, map {:.0f} us, unmap {:.0f} us, release "
-                  "{:.0f} us; content kept, memory back",
-                  FormatBytes(gpu.chunk_bytes()), Microseconds(trial.create),
-                  Microseconds(trial.map), Microseconds(trial.unmap), Microseconds(trial.release)));
+  report->Add("driver's chunks", CheckState::kOk,
+              fmt::format("of {}: create {:.0f} us, map {:.0f} us, unmap {:.0f} us, release "
+                          "{:.0f} us; content kept, memory back",
+                          FormatBytes(gpu.chunk_bytes()), InMicroseconds(trial.create),
+                          InMicroseconds(trial.map), InMicroseconds(trial.unmap),
+                          InMicroseconds(trial.release)));
 }
 
 std::optional<bool> CheckStale(GpuDevice* gpu, HowLeft how, Bytes most, GpuRecord* record,
@@ -76,7 +74,7 @@ std::optional<bool> CheckStale(GpuDevice* gpu, HowLeft how, Bytes most, GpuRecor
   report->Add(check, CheckState::kOk,
               fmt::format("{}, none of another process's bytes{}", where,
                           search.not_zero == 0 ? "; all zeros"
-                                               : fmt::format(" ({} not zero, of nobody we know)",
+                                               : fmt::format(" ({} not zero, of unknown origin)",
                                                              FormatBytes(search.not_zero))));
   return false;
 }
@@ -88,7 +86,7 @@ void Keep(const GpuRecord& record, DeviceReport* report) {
     report->Add("record", CheckState::kOk, "kept for caches in " + *kept);
   } else {
     report->Add("record", CheckState::kSkipped,
-                "caches will not know of it: " + kept.error().message);
+                "caches cannot read the result: " + kept.error().message);
   }
 }
 
@@ -121,7 +119,7 @@ DeviceReport TestGpu(const NamedDevice& device, Bytes most) {
                              : "slabs, whose return waits for kernels: " + gpu->why_slabs(),
                          FormatBytes(gpu->granularity()), FormatBytes(gpu->chunk_bytes())));
   CheckDriver(*gpu, &report);
-  const Result<Reading> at_first = gpu->ReadMemory();  // A trial that fails may keep something.
+  const Result<Reading> at_first = gpu->ReadMemory();  // A failed trial may keep some memory.
   CheckChunks(gpu, &report);
   CheckCopies(gpu, gpu, &report);
   CheckKernels(gpu, &report);
@@ -157,7 +155,7 @@ DeviceReport TestCard() {
   return report;
 }
 
-// Every GPU of every driver; a driver that is not there is a row that says so.
+// Every GPU of every driver. A missing driver is a row, too.
 std::vector<DeviceReport> TestAll(Bytes most) {
   std::vector<DeviceReport> reports;
   const Machine machine = Machine::FromEnvironment();
@@ -202,7 +200,7 @@ int RunSelftest(int argc, char** argv) {
                  "what is free")
       ->capture_default_str();
   app.add_flag("--json", json, "One JSON object instead of a table, to attach to a report");
-  app.add_option("--leave", leave.how)->group("");  // The second process.
+  app.add_option("--leave", leave.how)->group("");  // For the second process.
   app.add_option("--pattern", leave.pattern)->group("");
   app.footer("Exit status: 0 if nothing failed, 1 if something did.");
   try {
@@ -210,7 +208,7 @@ int RunSelftest(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  SetLogLevel(LogLevel::kError);  // The rest is in the report.
+  SetLogLevel(LogLevel::kError);  // Everything else is in the report.
   const Result<Bytes> most = ParseBytes(memory);
   if (!most) return Complain("selftest", "--memory: " + most.error().message);
   if (!leave.how.empty()) {

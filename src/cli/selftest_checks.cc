@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/selftest_checks.h"
 
 #include <algorithm>
@@ -26,8 +27,8 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-constexpr Bytes kCopied = 32 * kMiB;  // At most, and at most a quarter of what is free.
-constexpr Bytes kPiece = 12'345;      // Of what is scattered: no power of two.
+constexpr Bytes kCopied = 32 * kMiB;  // At most this, and at most a quarter of the free memory.
+constexpr Bytes kPiece = 12'345;      // Of scattered data; not a power of two.
 constexpr Bytes kGap = 64;
 
 double Milliseconds(Steady::duration time) {
@@ -39,7 +40,7 @@ std::string Rate(Bytes bytes, Steady::duration time) {
   return fmt::format("{:.1f} GB/s", static_cast<double>(bytes) / seconds / 1e9);
 }
 
-// Whole pages, so that a driver can be told of it.
+// Host memory in whole pages, so that it can be registered with a driver.
 class HostBlock {
  public:
   explicit HostBlock(Bytes bytes)
@@ -64,7 +65,7 @@ class HostBlock {
   std::byte* const at_;
 };
 
-// In the order of their addresses, or every second one first.
+// The pieces in the order of their addresses, or every second one first.
 template <typename Piece, typename Byte>
 std::vector<Piece> Scatter(Byte* at, Bytes bytes) {
   std::vector<Piece> pieces;
@@ -81,7 +82,7 @@ struct Blocks {
   const HostBlock* down;
 };
 
-// Empty: the same bytes came back. Else what went wrong.
+// Copies bytes up and down. Empty: the same bytes came back; otherwise what went wrong.
 std::string UpAndDown(Device* device, std::byte* at, Bytes bytes, const Blocks& blocks,
                       bool scattered, std::string* rates) {
   std::memset(blocks.down->at(), 0, bytes);
@@ -156,7 +157,7 @@ void CheckCopies(Device* device, GpuDevice* gpu, DeviceReport* report) {
   const auto check = [&](std::string name, bool scattered) {
     up.Fill(seed++);
     std::string rates;
-    // The last bytes of the range are left out: sizes are seldom whole pages.
+    // The range does not end at its last byte: real sizes are seldom whole pages.
     const std::string wrong =
         UpAndDown(device, holdings.base(), bytes - kGap + 1, {&up, &down}, scattered, &rates);
     report->Add(std::move(name), wrong.empty() ? CheckState::kOk : CheckState::kFailed,
@@ -235,7 +236,7 @@ void CheckGivenBack(Device* device, Bytes free_before, DeviceReport* report) {
   const Result<Reading> after = device->ReadMemory();
   if (!after) return report->Add("given back", CheckState::kFailed, after.error().message);
   const Bytes lacking = free_before - std::min(free_before, after->free);
-  // What copies are staged in stays until the device is closed, and others come and go.
+  // Staging buffers stay until the device is closed, and other processes may allocate meanwhile.
   const auto* const gpu = dynamic_cast<GpuDevice*>(device);
   const Bytes staging = gpu == nullptr ? 0 : gpu->ledger().staging;
   const bool stuck = gpu != nullptr && gpu->ledger().stuck > 0;

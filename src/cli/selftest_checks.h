@@ -1,5 +1,6 @@
-// The checks of `spillway selftest` on one open device: each adds rows to a report
-// and gives back all it took.
+// SPDX-License-Identifier: Apache-2.0
+// The checks of `spillway selftest` on one open device. Each adds rows to a report and frees
+// everything it took.
 #pragma once
 
 #include "cli/selftest_rows.h"
@@ -9,14 +10,14 @@
 
 namespace spillway {
 
-// Chunks are mapped and unmapped, and what is free follows.
+// Chunks can be mapped and unmapped, and the free memory changes accordingly.
 void CheckChunks(Device* device, DeviceReport* report);
-// Bytes go up and come down as they were: in one piece and scattered, and on a GPU
-// from and to memory that the driver knows and that it does not.
+// Bytes are the same after a copy to the device and back: in one piece and scattered; on a GPU,
+// with host memory registered with the driver and without.
 void CheckCopies(Device* device, GpuDevice* gpu, DeviceReport* report);
-// The kernels load, and what one of them hashes is hashed right.
+// The kernels load, and one of them computes the right hashes.
 void CheckKernels(GpuDevice* gpu, DeviceReport* report);
-// What was free at the beginning is free again.
+// The memory that was free at the beginning is free again.
 void CheckGivenBack(Device* device, Bytes free_before, DeviceReport* report);
 
 }  // namespace spillway

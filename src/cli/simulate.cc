@@ -1,4 +1,5 @@
-// spillway simulate: a scenario on a virtual clock, decision by decision.
+// SPDX-License-Identifier: Apache-2.0
+// spillway simulate: runs a scenario on a virtual clock and prints every decision.
 #include "cli/simulate.h"
 
 #include <fcntl.h>
@@ -78,7 +79,7 @@ Result<std::string> ReadAll(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (file) text << file.rdbuf();
-  // A file without a byte sets failbit; only a file that is not there is wrong.
+  // An empty file sets failbit; only a missing file is an error.
   if (!file.is_open() || file.bad()) {
     return Bad(fmt::format("can't read '{}': {}", path, std::strerror(errno)));
   }
@@ -94,10 +95,10 @@ Result<Bytes> BytesPerToken(const std::string& text) {
   return bytes;
 }
 
-// Preset, then file, then flags: the later wins.
+// The preset, then the file, then the flags; later ones override.
 Result<Scenario::Settings> SettingsOf(const Flags& flags) {
   Result<Options> options = PresetOptions(flags.preset);
-  // A scenario is worked out by hand, by the mode table.
+  // Scenarios are computed by hand with the mode table, so that is the default policy here.
   if (options && options->policy == Options().policy) options->policy = "documented";
   if (!options) return Bad(fmt::format("--{}", options.error().message));
   if (!flags.config.empty()) {

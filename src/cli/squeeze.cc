@@ -1,6 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/squeeze.h"
-
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,9 +17,11 @@
 #include "ask/protocol.h"
 #include "base/parse.h"
 #include "cli/ask_device.h"
+#include "cli/cards.h"
 #include "cli/complain.h"
 #include "cli/holdings.h"
 #include "cli/named_device.h"
+#include "cli/stop_signals.h"
 #include "device/cpu/cpu_device.h"
 #include "device/gpu/gpu_device.h"
 
@@ -35,7 +36,7 @@ struct SqueezeOptions {
   std::optional<Bytes> total;
   std::optional<Duration> hold;
   Bytes step = 64 * kMiB;
-  Duration after{};  // Between coming to the device and the first step.
+  Duration after{};  // Between opening the device and the first step.
   Duration every{};  // A pause after each step.
   Duration patience = std::chrono::seconds(5);
   bool ask = false;
@@ -48,46 +49,7 @@ void Tell(fmt::format_string<Args...> format, Args&&... args) {
   std::fflush(stdout);
 }
 
-// SIGINT and SIGTERM, held back while this lives and asked for by hand: the
-// memory is then returned in one place, whatever ends the program.
-class StopSignals {
- public:
-  StopSignals() {
-    ::sigemptyset(&set_);
-    ::sigaddset(&set_, SIGINT);
-    ::sigaddset(&set_, SIGTERM);
-    ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
-  }
-  ~StopSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
-
-  // True when one came within `time`. Empty: waits for one.
-  bool CameWithin(std::optional<Duration> time) {
-    const auto until = SteadyClock::now() + time.value_or(Duration::zero());
-    for (;;) {
-      int got = 0;
-      if (time) {
-        const auto left = std::max<Duration>(until - SteadyClock::now(), Duration::zero());
-        const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
-        const timespec wait{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
-        got = ::sigtimedwait(&set_, nullptr, &wait);
-      } else {
-        got = ::sigwaitinfo(&set_, nullptr);
-      }
-      if (got > 0) came_ = true;
-      if (got > 0 || errno != EINTR) return came_;
-    }
-  }
-  bool came() const { return came_; }
-
- private:
-  sigset_t set_{};
-  sigset_t before_{};
-  bool came_ = false;
-};
-
-// Where the memory is taken: a virtual card, or a GPU.
+// The device whose memory is taken: a virtual card, or a GPU.
 struct Target {
   NamedDevice device;
   std::unique_ptr<CpuDevice> card = {};
@@ -98,7 +60,7 @@ struct Target {
     return gpu ? fmt::format("{} ({})", gpu->name(), gpu->model())
                : fmt::format("card \"{}\"", device.id);
   }
-  // Real memory, not a promise of it.
+  // Writes the memory, so that it is really allocated.
   Status Write(std::byte* at, Bytes bytes) const {
     if (gpu) return gpu->Zero(at, bytes);
     std::memset(at, 0x5e, bytes);
@@ -106,13 +68,17 @@ struct Target {
   }
 };
 
-// Chunks are returned one by one: a sixteenth of what is wanted is small enough.
+// The device derives its chunk size from its capacity. With this factor a chunk is at most a
+// sixteenth of the size wanted; memory is returned chunk by chunk.
 constexpr Bytes kChunkShare = 64;
 
 Result<Target> OpenTarget(const SqueezeOptions& options) {
   Result<NamedDevice> named = FindDevice(options.device);
   if (!named) return named.error();
   Target place{.device = std::move(*named)};
+  if (!place.device.is_gpu && !options.total) {  // A card that is misspelt must not be made.
+    if (Status used = CheckCardInUse(place.device.id); !used) return used.error();
+  }
   if (place.device.is_gpu) {
     GpuDeviceOptions gpu_options;
     gpu_options.capacity = std::max(options.bytes, options.bytes * kChunkShare);
@@ -132,29 +98,29 @@ std::int64_t UnixMicroseconds() {
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
 }
 
-// Takes step by step, again and again while the card is full. Returns why it
-// stopped short, or nothing. `first_us`: just before it had the first of it.
+// Takes the memory step by step, and retries while the card is full. Returns why it stopped early,
+// or nothing. `first_us`: the time just before the first part was taken.
 std::string TakeAll(const Target& place, Holdings& holdings, const SqueezeOptions& options,
-                    StopSignals& signals, std::int64_t* first_us, int* waited) {
+                    const StopSignals& signals, std::int64_t* first_us, int* waited) {
   constexpr Duration kBetweenTries = std::chrono::milliseconds(1);
   auto last_success = SteadyClock::now();
   bool refused = false;
   while (holdings.held() < options.bytes) {
-    if (signals.CameWithin(Duration::zero())) return "a signal came";
+    if (signals.Wait(Duration::zero())) return "a signal came";
     const Bytes before = holdings.held();
     if (before == 0) *first_us = UnixMicroseconds();
     Status taken = holdings.Take(std::min(options.step, options.bytes - before));
     if (taken) taken = place.Write(holdings.base() + before, holdings.held() - before);
     if (taken) {
       refused = false;
-      if (options.every > Duration::zero()) (void)signals.CameWithin(options.every);
+      if (options.every > Duration::zero()) (void)signals.Wait(options.every);
       last_success = SteadyClock::now();
     } else if (taken.error().code != Code::kNoMemory ||
                SteadyClock::now() - last_success >= options.patience) {
       return taken.error().message;
     } else {
       if (!std::exchange(refused, true)) ++*waited;
-      (void)signals.CameWithin(kBetweenTries);
+      (void)signals.Wait(kBetweenTries);
     }
   }
   return {};
@@ -164,7 +130,7 @@ std::string InMilliseconds(SteadyClock::duration time) {
   return fmt::format("{:.1f} ms", std::chrono::duration<double, std::milli>(time).count());
 }
 
-// The grant lives as long as what this returns.
+// The reservation lasts as long as the returned object.
 std::optional<DeviceRoom> AskFirst(const Target& place, const SqueezeOptions& options) {
   if (!options.ask) return std::nullopt;
   const auto read = [&place]() -> std::optional<Reading> {
@@ -177,17 +143,19 @@ std::optional<DeviceRoom> AskFirst(const Target& place, const SqueezeOptions& op
                                 .within = options.patience,
                                 .hold = options.hold.value_or(kAskTimeMax)});
   for (const std::string& line : Describe(room.room)) Tell("{}", line);
-  if (room.room.answers().empty())
-    Tell("no cache listens on the {}: nobody to ask", place.gpu ? "GPU" : "card");
+  if (room.room.answers().empty()) Tell("no cache listens on the {}", place.gpu ? "GPU" : "card");
   if (room.free)
     Tell("asked: {} free after {}", FormatBytes(*room.free), InMilliseconds(room.took));
   return room;
 }
 
 int Squeeze(const SqueezeOptions& options) {
-  StopSignals signals;
+  const StopSignals signals;  // However the program ends, the memory is returned in one place.
   const Result<Target> place = OpenTarget(options);
-  if (!place) return Complain("squeeze", place.error().message, 1);
+  if (!place) {
+    const bool bad_use = place.error().message.starts_with("no process uses");
+    return Complain("squeeze", place.error().message, bad_use ? kBadUse : 1);
+  }
   Device* const device = place->get();
   if (options.bytes > device->total()) {
     return Complain("squeeze",
@@ -203,7 +171,7 @@ int Squeeze(const SqueezeOptions& options) {
   Tell("taking {} of {} ({}, {} free)", FormatBytes(options.bytes), place->words(),
        FormatBytes(device->total()), reading ? FormatBytes(reading->free) : "?");
 
-  if (options.after > Duration::zero()) (void)signals.CameWithin(options.after);
+  if (options.after > Duration::zero()) (void)signals.Wait(options.after);
   const auto start = SteadyClock::now();
   const std::optional<DeviceRoom> asked = AskFirst(*place, options);
   std::int64_t first_us = 0;
@@ -218,7 +186,7 @@ int Squeeze(const SqueezeOptions& options) {
          InMilliseconds(taken - start), why_short);
   }
   if (waited > 0) Tell("{} of its steps were refused at first", waited);
-  if (!signals.came()) (void)signals.CameWithin(options.hold);
+  if (!signals.came()) (void)signals.Wait(options.hold);
   const auto held_for = SteadyClock::now() - taken;
   const Bytes held = holdings.held();
   holdings.GiveBack();
@@ -261,8 +229,7 @@ int RunSqueeze(int argc, char** argv) {
   CLI::Option* const card_option =
       app.add_option("--card", card, "A virtual card by name: the same as --device cpu:CARD");
   app.add_option("--total", total,
-                 "The virtual card's size, if nobody uses it yet (default: an eighth of the "
-                 "memory available)");
+                 "Makes the virtual card, of this size, if no process uses it yet");
   app.add_option("--for", hold, "How long to hold it: 500ms, 10s (default: until Ctrl-C)");
   app.add_option("--step", step, "How much to take at a time (default: 64MiB)");
   app.add_option("--after", after, "How long to be there before the first step (default: 0s)");
@@ -294,7 +261,7 @@ int RunSqueeze(int argc, char** argv) {
     if (!status) return Complain("squeeze", status.error().message);
   }
   if (options.bytes == 0 || options.step == 0)
-    return Complain("squeeze", "0 bytes are nothing to take");
+    return Complain("squeeze", "0 bytes: there is nothing to take");
   return Squeeze(options);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/squeeze.h"
 
 #include <string>
@@ -66,10 +67,24 @@ TEST_F(SqueezeTest, WrongArgumentsAreNamed) {
   EXPECT_EQ(Run({"1MiB", "--card", "no/path"}).exit_code, 1);
 }
 
+TEST_F(SqueezeTest, ACardThatNoProcessUsesIsAnErrorThatListsThoseInUse) {
+  const Ran none = Run({"1MiB"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("no process uses a card \"default\", or any other"));
+  EXPECT_THAT(none.err, HasSubstr("started with --card default it is shared"));
+  const auto card = Card::Open({.name = "demo", .total = 8 * kMiB}).value();
+  for (const char* flag : {"--card=demp", "--device=cpu:demp", "--device=demp"}) {
+    const Ran wrong = Run({"1MiB", flag});
+    EXPECT_EQ(wrong.exit_code, 2);
+    EXPECT_THAT(wrong.err, HasSubstr("no process uses a card \"demp\"; did you mean 'demo'?"));
+    EXPECT_THAT(wrong.err, HasSubstr("in use: demo."));
+  }
+}
+
 TEST_F(SqueezeTest, AsksFirstAndTakesItThen) {
   const Ran ran = Run({"3MiB", "--card=demo", "--total=8MiB", "--for=0", "--ask"});
   EXPECT_EQ(ran.exit_code, 0);
-  EXPECT_THAT(ran.out, HasSubstr("no cache listens on the card: nobody to ask\n"));
+  EXPECT_THAT(ran.out, HasSubstr("no cache listens on the card\n"));
   EXPECT_THAT(ran.out, HasSubstr("asked: 8 MiB free after"));
   EXPECT_THAT(ran.out, HasSubstr("has 3 MiB after"));
 }

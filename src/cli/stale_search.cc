@@ -1,9 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/stale_search.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,10 +20,9 @@
 
 #include <fmt/format.h>
 
+#include "base/spawn.h"
 #include "cli/holdings.h"
 #include "cli/named_device.h"
-
-extern char** environ;
 
 namespace spillway {
 
@@ -33,7 +32,7 @@ using Steady = std::chrono::steady_clock;
 
 constexpr Duration kChildWithin = std::chrono::seconds(60);
 constexpr Duration kBackWithin = std::chrono::seconds(5);
-constexpr Bytes kLine = 64;  // The pattern is repeated this often: no page is smaller.
+constexpr Bytes kLine = 64;  // The period of the pattern; no page is smaller.
 constexpr std::size_t kPatternBytes = 16;
 using Pattern = std::array<unsigned char, kPatternBytes>;
 
@@ -53,7 +52,7 @@ bool ParseHex(const std::string& text, Pattern* pattern) {
   return true;
 }
 
-// Another one each time: what an earlier search left is not this one's.
+// A new one each time, so that data of an earlier search is not counted.
 Pattern NewPattern() {
   std::random_device random;
   Pattern pattern{};
@@ -61,7 +60,7 @@ Pattern NewPattern() {
   return pattern;
 }
 
-// This program again, with its standard input and output in our hands.
+// A child process that runs this program, with its standard input and output connected to pipes.
 class Child {
  public:
   explicit Child(std::vector<std::string> arguments) {
@@ -70,7 +69,11 @@ class Child {
     if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0) {
       trouble_ = std::strerror(errno);
     } else {
-      Spawn(std::move(arguments), in[0], out[1]);
+      pid_ = Spawn({.path = "/proc/self/exe",
+                    .arguments = std::move(arguments),
+                    .in = in[0],
+                    .out = out[1]});
+      if (pid_ < 0) trouble_ = std::strerror(-pid_);
     }
     for (const int fd : {in[0], out[1]}) {
       if (fd >= 0) ::close(fd);
@@ -91,7 +94,7 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   const std::string& trouble() const { return trouble_; }
-  // What it says until it ends its line. Empty: nothing came in time.
+  // Reads a line of its output. Empty: none came in time.
   std::string Line() {
     std::string line;
     const auto until = Steady::now() + kChildWithin;
@@ -106,7 +109,7 @@ class Child {
       line += byte;
     }
   }
-  // Bounded: it is killed if it does not go by itself.
+  // Waits for it to end, and kills it after a time limit.
   void End() {
     if (in_ >= 0) ::close(std::exchange(in_, -1));
     const auto until = Steady::now() + kChildWithin;
@@ -120,21 +123,6 @@ class Child {
   }
 
  private:
-  void Spawn(std::vector<std::string> arguments, int in, int out) {
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    const int code =
-        ::posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
-    ::posix_spawn_file_actions_destroy(&actions);
-    if (code == 0) return;
-    pid_ = -1;
-    trouble_ = std::strerror(code);
-  }
   void Wait() {
     ::waitpid(pid_, nullptr, 0);
     pid_ = -1;
@@ -151,7 +139,7 @@ Bytes FreeOn(GpuDevice* device) {
   return reading ? reading->free : 0;
 }
 
-// A dead process's memory comes back some time later.
+// The memory of an ended process is freed some time later.
 void AwaitFree(GpuDevice* device, Bytes bytes) {
   const auto until = Steady::now() + kBackWithin;
   while (FreeOn(device) + device->chunk_bytes() < bytes && Steady::now() < until) {
@@ -169,7 +157,7 @@ void LookThrough(const std::vector<std::byte>& bytes, const Pattern& pattern, St
   }
 }
 
-// Takes chunk by chunk as long as there are any; all of them stay taken meanwhile.
+// Takes chunks as long as there are any, and keeps all of them while it searches.
 void TakeAndLook(GpuDevice* device, Bytes most, const Pattern& pattern, StaleSearch* search) {
   Holdings holdings(device);
   if (const Status reserved = holdings.Reserve(most); !reserved) {
@@ -254,7 +242,7 @@ int LeaveBytes(const LeaveOptions& options) {
   if (release) holdings.GiveBack();
   fmt::print("left {}\n", left);
   std::fflush(stdout);
-  // As a process that is killed: whatever is to be cleaned, others do it.
+  // Ends like a killed process: without any cleanup of its own.
   if (!release) ::_exit(0);
   char ignored = 0;
   while (::read(STDIN_FILENO, &ignored, 1) > 0) continue;

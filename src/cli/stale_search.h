@@ -1,8 +1,9 @@
-// Whether a driver hands out memory with what another process left in it: a child
-// fills memory with a pattern and ends, or returns it and lives on; then the parent
-// takes new memory and looks for the pattern there.
+// SPDX-License-Identifier: Apache-2.0
+// Tests whether a driver passes on memory with another process's data in it. A child process fills
+// memory with a pattern, then exits, or frees it and stays; the parent takes new memory and
+// searches it for the pattern.
 //
-// That nothing was found proves nothing about memory that was not looked at.
+// Finding nothing proves nothing about memory that was not searched.
 #pragma once
 
 #include <string>
@@ -14,19 +15,19 @@ namespace spillway {
 
 enum class HowLeft : std::uint8_t { kExit, kRelease };
 
+// The result of SearchStale.
 struct StaleSearch {
-  std::string trouble = {};  // Empty: it was done.
-  Bytes left = 0;            // By the child.
-  Bytes searched = 0;        // Of new memory.
-  Bytes found = 0;           // Of the child's pattern, in it.
-  Bytes not_zero = 0;        // Whatever it is, in it.
+  std::string trouble = {};  // Why it could not be done. Empty: it was done.
+  Bytes left = 0;            // Bytes the child filled.
+  Bytes searched = 0;        // Bytes of new memory.
+  Bytes found = 0;           // Bytes with the child's pattern.
+  Bytes not_zero = 0;        // Bytes that are not zero, of any content.
 };
 
-// Takes up to `most` bytes, at most a quarter of what is free. The child is this
-// program again.
+// Takes up to `most` bytes, at most a quarter of the free memory. The child runs this same program.
 StaleSearch SearchStale(GpuDevice* device, HowLeft how, Bytes most);
 
-// The child's part, by its arguments. Returns its exit status.
+// The child's part, by its command line. Returns its exit status.
 struct LeaveOptions {
   std::string device;
   std::string how;      // "exit" or "release".

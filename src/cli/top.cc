@@ -1,8 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/top.h"
 
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -16,13 +16,13 @@
 #include "base/errors.h"
 #include "base/parse.h"
 #include "base/printable.h"
-#include "base/small_file.h"
 #include "base/times.h"
 #include "cli/complain.h"
+#include "cli/daemon_link.h"
+#include "cli/stop_signals.h"
 #include "cli/top_machine.h"
 #include "cli/top_view.h"
 #include "cli/top_watch.h"
-#include "demo/stop_signals.h"
 #include "view/keys.h"
 #include "view/plain.h"
 #include "view/render.h"
@@ -36,73 +36,44 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr Duration kLook = std::chrono::milliseconds(50);
 constexpr Duration kMachineEvery = std::chrono::milliseconds(500);
 
-struct Flags {
-  std::string url;
-  std::string password_file;
+struct TopFlags {
+  DaemonOptions daemon;
   std::string every = "500ms";
   std::string how_long;
   bool once = false;
   bool json = false;
 };
 
-// "http://127.0.0.1:7380", with or without what stands before and behind it.
-Result<demo::HttpAddress> AddressOf(std::string_view url) {
-  demo::HttpAddress address;
-  if (url.empty()) return address;
-  std::string_view rest = url;
-  constexpr std::string_view kScheme = "http://";
-  if (rest.starts_with(kScheme)) rest.remove_prefix(kScheme.size());
-  rest = rest.substr(0, rest.find('/'));
-  const std::size_t colon = rest.rfind(':');
-  if (rest.starts_with("https:") || rest.empty() || colon == 0) {
-    return Bad(fmt::format("--url: '{}' is no address; http://127.0.0.1:7380 would be right",
-                           Printable(url)));
-  }
-  address.host = rest.substr(0, colon);
-  if (colon == rest.npos) return address;
-  const std::string_view digits = rest.substr(colon + 1);
-  const auto [stop, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), address.port);
-  if (error != std::errc() || stop != digits.data() + digits.size() || address.port == 0) {
-    return Bad(fmt::format("--url: '{}' is no port", Printable(digits)));
-  }
-  return address;
-}
-
-// Of the file, else of the environment.
-Result<std::string> PasswordOf(const std::string& path) {
-  if (path.empty()) {
-    const char* const told = std::getenv("SPILLWAY_PASSWORD");
-    return std::string(told == nullptr ? "" : told);
-  }
-  const Result<std::optional<std::string>> text = ReadSmallFile(path);
-  if (!text) return text.error();
-  if (!*text) return Bad(path + ": there is no such file");
-  return (*text)->substr(0, (*text)->find_first_of("\r\n"));
-}
-
 class Top {
  public:
-  Top(const demo::HttpAddress& address, Duration every)
+  Top(const DaemonAddress& address, Duration every)
       : start_(SteadyClock::now()),
-        view_(fmt::format("{}:{}", address.host, address.port), start_, UnixMs()),
-        watch_(address, every) {}
+        address_(address),
+        view_(address.Text(), start_, UnixMs()),
+        watch_(ForHttpClient(address), every) {}
 
   void Look() {
-    view_.Hear(watch_.Take());
+    TopState state = watch_.Take();
+    locked_ = state.locked;
+    view_.OnEvent(std::move(state));
     if (!view_.alone() || SteadyClock::now() < machine_at_ + kMachineEvery) return;
     machine_at_ = SteadyClock::now();
     if (machine_ == nullptr) machine_ = std::make_unique<TopMachine>();
-    view_.Hear(machine_->Read());
+    view_.OnEvent(machine_->Read());
   }
 
-  // Until somebody has had enough of it.
-  int Draw(const demo::StopSignals& signals, std::optional<Duration> how_long) {
+  // The exit status when the command has ended: 1 if it ended because a password is required.
+  int Ended(int status) const {
+    return locked_ ? Complain("top", PasswordNeeded(address_)) : status;
+  }
+
+  // Draws until the user quits.
+  int Draw(const StopSignals& signals, std::optional<Duration> how_long) {
     view::Screen screen(STDOUT_FILENO);
     const view::RawInput input(STDIN_FILENO);
     view::Paper before{};
     auto drawn = SteadyClock::time_point();
-    while (!Over(how_long)) {
+    while (!Over(how_long) && !locked_) {
       bool gone = false;
       bool news = false;
       for (const view::KeyPress& key : input.Read(&gone)) {
@@ -127,11 +98,12 @@ class Top {
     return 0;
   }
 
-  // Where no table can be drawn.
-  int Lines(const demo::StopSignals& signals, Duration every, std::optional<Duration> how_long) {
+  // Prints lines, if no table can be drawn.
+  int Lines(const StopSignals& signals, Duration every, std::optional<Duration> how_long) {
     while (!Over(how_long)) {
       if (signals.Wait(every)) return 0;
       Look();
+      if (locked_) return 0;
       const view::Snapshot snapshot = view_.Show(SteadyClock::now());
       if (!snapshot.banner.empty() && !Say(snapshot.banner)) return 0;
       if (snapshot.daemon) {
@@ -148,10 +120,11 @@ class Top {
   int Once() {
     (void)watch_.AskNow();
     Look();
+    if (locked_) return 0;
     view::Paper paper;
     paper.height = 40;
     if (const char* const columns = std::getenv("COLUMNS"); columns != nullptr) {
-      paper.width = std::clamp<std::size_t>(std::strtoul(columns, nullptr, 10), 40, 400);
+      paper.width = std::clamp<std::size_t>(std::strtoul(columns, nullptr, 10), 20, 400);
     }
     for (const std::string& line : view::Render(view_.Show(SteadyClock::now()), paper)) {
       if (!Say(line)) break;
@@ -171,21 +144,21 @@ class Top {
   }
 
   const SteadyClock::time_point start_;
+  const DaemonAddress address_;
+  bool locked_ = false;  // The daemon requires a password, or another one than ours.
   TopView view_;
   TopWatch watch_;
   std::unique_ptr<TopMachine> machine_;
   SteadyClock::time_point machine_at_{};
 };
 
-// Everything a screen shows, as the daemon says it.
-int PrintJson(const demo::HttpAddress& address) {
-  demo::HttpClient http(address);
+// Everything a screen shows, as the daemon's JSON.
+int PrintJson(const DaemonAddress& address) {
   nlohmann::ordered_json all;
   for (const auto& [name, target] :
-       {std::pair("stats", "/api/v1/stats"), std::pair("caption", "/api/v1/caption"),
-        std::pair("contexts", "/api/v1/contexts?limit=100"),
+       {std::pair("stats", "/api/v1/stats"), std::pair("contexts", "/api/v1/contexts?limit=100"),
         std::pair("events", "/api/v1/events?limit=100")}) {
-    const Result<std::string> text = http.Get(target);
+    const Result<std::string> text = GetByHttp(address, target);
     if (!text) return Complain("top", text.error());
     all[name] = nlohmann::ordered_json::parse(*text, nullptr, false);
   }
@@ -199,20 +172,15 @@ int PrintJson(const demo::HttpAddress& address) {
 int RunTop(int argc, char** argv) {
   CLI::App app("What a running spillwayd holds and does, live. Without one: this machine's memory.",
                "spillway top");
-  Flags flags;
-  app.add_option("--url", flags.url, "Where its HTTP is [http://127.0.0.1:7380]");
-  app.add_option("--password-file", flags.password_file,
-                 "File whose first line is the password [$SPILLWAY_PASSWORD]");
+  TopFlags flags;
+  flags.daemon.AddTo(&app, DaemonAddress::Way::kHttp);
   app.add_option("--every", flags.every, "Time between two looks")->capture_default_str();
   app.add_option("--for", flags.how_long, "End after this time");
   CLI::Option* const once = app.add_flag("--once", flags.once, "Print one screen and end");
   app.add_flag("--json", flags.json, "Print all of it as JSON and end")->excludes(once);
   if (const auto done = ReadArguments(&app, argc, argv)) return *done;
-  Result<demo::HttpAddress> address = AddressOf(flags.url);
-  if (!address) return Complain("top", address.error());
-  const Result<std::string> password = PasswordOf(flags.password_file);
-  if (!password) return Complain("top", password.error());
-  address->password = *password;
+  const Result<DaemonAddress> named = flags.daemon.Read();
+  if (!named) return Complain("top", named.error());
   const Result<Duration> every = ParseDuration(flags.every);
   if (!every) return Complain("top", Bad("--every: " + every.error().message));
   if (*every < std::chrono::milliseconds(100))
@@ -223,24 +191,27 @@ int RunTop(int argc, char** argv) {
     if (!time) return Complain("top", Bad("--for: " + time.error().message));
     how_long = *time;
   }
+  const Result<DaemonAddress> address = HttpAddressOf(*named);
+  if (!address) return Complain("top", address.error());
   if (flags.json) return PrintJson(*address);
-  const demo::StopSignals signals;
+  const StopSignals signals;
   if (flags.once) {
-    // Where somebody is asked for by name, nobody is an error.
-    if (const auto health = demo::HttpClient(*address).Get("/healthz");
-        !health && !flags.url.empty()) {
+    // If a daemon was named, it is an error if none answers.
+    if (const auto health = GetByHttp(*address, "/healthz"); !health && address->named) {
       return Complain("top", health.error());
     }
-    return Top(*address, *every).Once();
+    Top top(*address, *every);
+    return top.Ended(top.Once());
   }
+  Top top(*address, *every);
   if (view::Screen::Possible(STDOUT_FILENO) && ::isatty(STDIN_FILENO) == 1) {
-    return Top(*address, *every).Draw(signals, how_long);
+    return top.Ended(top.Draw(signals, how_long));
   }
   fmt::print(stderr,
-             "spillway top: no table can be drawn here (no terminal, or TERM=dumb): a line each "
+             "spillway top: no table can be drawn here (no terminal, or TERM=dumb): one line each "
              "time instead; --once prints one screen\n");
-  return Top(*address, *every)
-      .Lines(signals, std::max<Duration>(*every, std::chrono::seconds(1)), how_long);
+  return top.Ended(
+      top.Lines(signals, std::max<Duration>(*every, std::chrono::seconds(1)), how_long));
 }
 
 }  // namespace spillway

@@ -1,5 +1,6 @@
-// This machine's memory without a daemon: what `spillway probe` finds, read now
-// and then, and what a governor would make of it.
+// SPDX-License-Identifier: Apache-2.0
+// This machine's memory without a daemon: reads the sources that `spillway probe` finds, and
+// derives levels as a governor does.
 #pragma once
 
 #include <memory>
@@ -14,13 +15,14 @@ namespace spillway {
 
 class TopMachine {
  public:
-  // Finds the sources; may take a moment, so do it when it is needed.
+  // Finds the sources. This may take a moment.
   TopMachine();
 
-  // Reads all of them; one that hangs is given up after a while.
+  // Reads all sources; one that hangs is given up after some time.
   std::vector<view::TierRow> Read();
 
  private:
+  // One source, and the governor that turns its readings into levels.
   struct Watched {
     std::string name;
     BoundedReader reader;

@@ -1,7 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/top_view.h"
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstdint>
+#include <initializer_list>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,7 +20,7 @@ namespace {
 
 using Kind = view::KeyPress::Kind;
 
-// As /api/v1/contexts knows them, and which way round one wants it first.
+// The columns to sort by, as in /api/v1/contexts, and whether to begin with the largest.
 struct Sort {
   std::string_view name;
   bool desc;
@@ -34,7 +39,7 @@ constexpr std::string_view kHelp =
     "q  quit; so does Ctrl-C\n"
     "\n"
     "The bar is the device: # ours, o theirs, . free; letters under it are where levels begin.\n"
-    "B behind a context: it has a copy below, and can leave at once.";
+    "B after a context: it is clean (a lower tier has a copy), so it can be evicted at once.";
 
 }  // namespace
 
@@ -65,7 +70,7 @@ TopView::Asks TopView::Press(const view::KeyPress& key) {
   return text == 'e' || key.kind == Kind::kEnter ? Asks::kExplain : Asks::kNothing;
 }
 
-// False: it is no concern of the filter's.
+// False: the key does not belong to the filter.
 bool TopView::PressInFilter(const view::KeyPress& key) {
   constexpr std::size_t kMost = 64;
   switch (key.kind) {
@@ -97,7 +102,7 @@ void TopView::NextSort() {
   wish_.offset = chosen_ = 0;
 }
 
-// The chosen row moves, and what is shown with it.
+// Moves the selected row, and scrolls if needed.
 void TopView::MoveBy(std::ptrdiff_t rows) {
   const auto last = static_cast<std::ptrdiff_t>(state_.contexts.matching) - 1;
   const auto at = static_cast<std::ptrdiff_t>(wish_.offset + chosen_) + rows;
@@ -128,10 +133,10 @@ void TopView::SetRows(std::size_t rows) {
   if (chosen_ >= wish_.limit) chosen_ = wish_.limit - 1;
 }
 
-// --- what is heard ---
+// --- new data ---
 
-void TopView::Hear(TopState state) {
-  for (const demo::News& news : state.news) Note(news);
+void TopView::OnEvent(TopState state) {
+  for (const News& news : state.news) Note(news);
   if (paused_ && state.ever && !state.gone_since) return;
   const bool level_changed =
       !state_.ever || state.report.stats.device.level != state_.report.stats.device.level;
@@ -142,8 +147,8 @@ void TopView::Hear(TopState state) {
   }
 }
 
-void TopView::Note(const demo::News& news) {
-  // Copies that are made below are no departures.
+void TopView::Note(const News& news) {
+  // A copy to a lower tier removes nothing.
   if (news.is_level || news.action == Action::kBack) return;
   const std::string key = Unescaped(news.key);
   Event event;
@@ -168,7 +173,7 @@ std::optional<view::Flows> TopView::FlowsNow() const {
   };
   const auto of = [&](Action action) {
     const auto i = static_cast<std::size_t>(action);
-    return rate(now.left_by_action.at(i), then.left_by_action.at(i));
+    return rate(now.removed_by_action.at(i), then.removed_by_action.at(i));
   };
   view::Flows flows;
   flows.down = rate(now.moves.bytes_down, then.moves.bytes_down);
@@ -176,11 +181,51 @@ std::optional<view::Flows> TopView::FlowsNow() const {
   flows.dropped = of(Action::kDrop);
   flows.demoted = of(Action::kDemote);
   flows.expired = of(Action::kExpire);
-  flows.destroyed = of(Action::kDestroy);
+  const auto of_reasons = [&](const auto& counts, std::initializer_list<Reason> reasons) {
+    std::uint64_t sum = 0;
+    for (const Reason reason : reasons) sum += counts.at(static_cast<std::size_t>(reason));
+    return sum;
+  };
+  const std::initializer_list<Reason> by_clients = {Reason::kErased, Reason::kReplaced,
+                                                    Reason::kCleared};
+  flows.erased = rate(of_reasons(now.removed_by_reason, by_clients),
+                      of_reasons(then.removed_by_reason, by_clients));
+  const auto sum = [](const auto& counts) {
+    return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  };
+  flows.lost = rate(sum(now.destroyed_by_reason), sum(then.destroyed_by_reason));
   flows.gets = rate(now.hits + now.misses, then.hits + then.misses);
   flows.sets = rate(now.sets, then.sets);
   return flows;
 }
+
+namespace {
+
+// The bound below which that share of the reads between two reports stayed.
+Duration ReadWithin(const Report& before, const Report& now, std::uint64_t all, double share) {
+  std::uint64_t seen = 0;
+  for (std::size_t i = 0; i < now.read_bounds_s.size(); ++i) {
+    seen += now.reads_within[i] - std::min(now.reads_within[i], before.reads_within[i]);
+    if (static_cast<double>(seen) < share * static_cast<double>(all)) continue;
+    return std::chrono::duration_cast<Duration>(
+        std::chrono::duration<double>(now.read_bounds_s[i]));
+  }
+  return std::chrono::seconds(60);
+}
+
+std::optional<view::ReadView> ReadsOf(const Report& before, const Report& now) {
+  const std::size_t size = now.reads_within.size();
+  if (size != now.read_bounds_s.size() + 1 || before.reads_within.size() != size) return {};
+  std::uint64_t all = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    all += now.reads_within[i] - std::min(now.reads_within[i], before.reads_within[i]);
+  }
+  if (all == 0) return {};
+  return view::ReadView{.p50 = ReadWithin(before, now, all, .5),
+                        .p99 = ReadWithin(before, now, all, .99)};
+}
+
+}  // namespace
 
 std::string TopView::KeysLine() const {
   if (filtering_) return "filter: " + wish_.search + "_   Enter keeps it, Esc ends it";
@@ -196,32 +241,38 @@ view::Snapshot TopView::Show(Time now) const {
   s.keys = KeysLine();
   s.page_title = page_title_;
   s.page = page_;
-  s.neighbours_known = false;
   const auto since = [&](Time then) { return view::Seconds(now - then); };
   if (!state_.ever) {
     s.daemon = false;
     s.tiers = machine_;
     s.banner = fmt::format("no spillwayd at {}: this machine's memory alone", where_);
     s.notes = {state_.why_gone.empty() ? std::string("asking") : state_.why_gone,
-               "it is asked for again every moment; start one with: spillwayd"};
+               "it is tried again and again; start one with: spillwayd"};
     return s;
   }
   if (state_.gone_since) {
     s.banner = fmt::format("spillwayd is gone since {}, asking again ({})",
                            since(*state_.gone_since), state_.why_gone);
   } else if (paused_) {
-    s.banner = "paused: what is shown stands still (p goes on)";
+    s.banner = "paused (p continues)";
   }
-  const demo::Report& report = state_.report;
+  const Report& report = state_.report;
   s.mode = report.mode;
   s.level_for = now - level_since_;
   s.blocked = report.blocked;
   view::Show(report.stats, &s);
   s.flows = FlowsNow();
+  if (state_.before) s.reads = ReadsOf(*state_.before, report);
+  s.machine = report.machine;
+  if (report.started_unix_ms > 0) {
+    s.up = std::chrono::milliseconds(report.unix_ms - report.started_unix_ms);
+  }
+  for (const Report::Process& process : report.processes) {
+    if (!process.own) s.processes.push_back({process.pid, process.name, process.bytes});
+  }
   s.contexts = state_.contexts;
   s.contexts->chosen = chosen_;
   s.events = events_->Latest(view::EventLog::kGroupsMax);
-  if (!state_.caption.empty()) s.caption = state_.phase + ": " + state_.caption;
   return s;
 }
 

@@ -1,5 +1,6 @@
-// The screen of `spillway top`: what keys do to it, and what it shows. Knows no
-// terminal and no socket.
+// SPDX-License-Identifier: Apache-2.0
+// The screen of `spillway top`: how keys change it and what it shows. Knows no terminal and no
+// socket.
 #pragma once
 
 #include <optional>
@@ -16,34 +17,36 @@ namespace spillway {
 class TopView {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // `start_unix_ms` is the same moment as people read it.
+  // `start_unix_ms` is the same moment in Unix time.
   TopView(std::string where, Time start, std::int64_t start_unix_ms)
       : where_(std::move(where)), start_(start), start_unix_ms_(start_unix_ms) {}
 
-  // What a key asks of whoever runs it.
+  // What the caller has to do after a key.
   enum class Asks : std::uint8_t { kNothing, kQuit, kExplain };
+  // Handles a key.
   Asks Press(const view::KeyPress& key);
-  // For kExplain: the key of the context that is chosen; empty: none is.
+  // For kExplain: the key of the selected context. Empty: none is selected.
   std::string chosen() const;
-  // Shown instead of contexts and events, until the next key.
+  // Shows a page in place of contexts and events, until the next key.
   void ShowPage(std::string title, const std::string& text);
 
-  // News from the daemon; while it is paused they wait.
-  void Hear(TopState state);
-  // Without a daemon.
-  void Hear(std::vector<view::TierRow> machine) { machine_ = std::move(machine); }
-  // How many contexts can be seen.
+  // New data from the daemon. While the screen is paused, only events are recorded.
+  void OnEvent(TopState state);
+  // The machine's memory, if there is no daemon.
+  void OnEvent(std::vector<view::TierRow> machine) { machine_ = std::move(machine); }
+  // How many rows of contexts fit on the screen.
   void SetRows(std::size_t rows);
   TopWish wish() const { return wish_; }
   bool alone() const { return !state_.ever; }
 
+  // The screen at this moment.
   view::Snapshot Show(Time now) const;
 
  private:
   bool PressInFilter(const view::KeyPress& key);
   void NextSort();
   void MoveBy(std::ptrdiff_t rows);
-  void Note(const demo::News& news);
+  void Note(const News& news);
   std::optional<view::Flows> FlowsNow() const;
   std::string KeysLine() const;
 
@@ -52,9 +55,9 @@ class TopView {
   const std::int64_t start_unix_ms_;
   TopWish wish_;
   bool paused_ = false;
-  bool filtering_ = false;  // What is typed is the filter.
+  bool filtering_ = false;  // Typed text goes into the filter.
   std::string before_filter_;
-  std::size_t chosen_ = 0;  // Of the rows that are shown.
+  std::size_t chosen_ = 0;  // Index among the rows shown.
   std::string page_title_;
   std::vector<std::string> page_;
   TopState state_;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/top_view.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +27,7 @@ TopState SomeState(std::size_t contexts) {
   state.report.stats.device.total = 100 * kMiB;
   state.report.stats.device.free = 60 * kMiB;
   state.report.stats.moves.bytes_down = 5 * kMiB;
-  state.report.stats.left_by_action.at(static_cast<std::size_t>(Action::kDrop)) = 7;
+  state.report.stats.removed_by_action.at(static_cast<std::size_t>(Action::kDrop)) = 7;
   state.contexts.total = state.contexts.matching = contexts;
   for (std::size_t i = 0; i < std::min<std::size_t>(contexts, 40); ++i) {
     view::ContextRow row;
@@ -71,7 +72,7 @@ TEST_F(TopViewTest, WhatIsTypedBehindASlashIsTheFilter) {
   top_.Press(Text('/'));
   top_.Press(Text('x'));
   top_.Press({Kind::kEscape, 0});
-  EXPECT_EQ(top_.wish().search, "q");  // As before.
+  EXPECT_EQ(top_.wish().search, "q");  // Unchanged.
   top_.Press({Kind::kEscape, 0});
   EXPECT_EQ(top_.wish().search, "");
   EXPECT_EQ(top_.Press(Text('q')), TopView::Asks::kQuit);
@@ -79,7 +80,7 @@ TEST_F(TopViewTest, WhatIsTypedBehindASlashIsTheFilter) {
 
 TEST_F(TopViewTest, TheChosenRowScrollsTheList) {
   top_.SetRows(10);
-  top_.Hear(SomeState(100));
+  top_.OnEvent(SomeState(100));
   for (int i = 0; i < 12; ++i) top_.Press({Kind::kDown, 0});
   EXPECT_EQ(top_.wish().offset, 3U);
   top_.Press({Kind::kPageDown, 0});
@@ -95,29 +96,29 @@ TEST_F(TopViewTest, TheChosenRowScrollsTheList) {
 }
 
 TEST_F(TopViewTest, HelpCoversTheListsUntilTheNextKey) {
-  top_.Hear(SomeState(3));
+  top_.OnEvent(SomeState(3));
   top_.Press(Text('?'));
   EXPECT_THAT(Drawn(top_), HasSubstr("sort by the next column"));
   EXPECT_THAT(Drawn(top_), Not(HasSubstr("key-0")));
-  top_.Press(Text('s'));  // Only closes it.
+  top_.Press(Text('s'));  // Only closes the page.
   EXPECT_EQ(top_.wish().sort, "idle");
   EXPECT_THAT(Drawn(top_), HasSubstr("key-0"));
 }
 
 TEST_F(TopViewTest, RatesAreWhatHappenedBetweenTwoLooks) {
-  top_.Hear(SomeState(1));
+  top_.OnEvent(SomeState(1));
   EXPECT_THAT(Drawn(top_), HasSubstr("5 MiB down"));
   EXPECT_THAT(Drawn(top_), HasSubstr("7 dropped"));
 }
 
 TEST_F(TopViewTest, APauseStandsStillAndSaysSo) {
-  top_.Hear(SomeState(1));
+  top_.OnEvent(SomeState(1));
   top_.Press(Text('p'));
-  top_.Hear(SomeState(2));
+  top_.OnEvent(SomeState(2));
   EXPECT_THAT(Drawn(top_), HasSubstr("paused"));
   EXPECT_THAT(Drawn(top_), Not(HasSubstr("key-1")));
   top_.Press(Text('p'));
-  top_.Hear(SomeState(2));
+  top_.OnEvent(SomeState(2));
   EXPECT_THAT(Drawn(top_), HasSubstr("key-1"));
 }
 
@@ -125,7 +126,7 @@ TEST_F(TopViewTest, ADaemonThatIsGoneIsToldAndWhatItSaidStays) {
   TopState state = SomeState(1);
   state.gone_since = kStart + std::chrono::seconds(1);
   state.why_gone = "127.0.0.1:7380: Connection refused";
-  top_.Hear(state);
+  top_.OnEvent(state);
   EXPECT_THAT(Drawn(top_), HasSubstr("gone since 2.0 s, asking again (127.0.0.1:7380: Conn"));
   EXPECT_THAT(Drawn(top_), HasSubstr("key-0"));
 }
@@ -137,14 +138,14 @@ TEST_F(TopViewTest, WithoutADaemonThereIsTheMachine) {
   host.capacity = 4 * kGiB;
   host.pressure = 0.75;
   host.level = Level::kNormal;
-  top_.Hear(TopState());
-  top_.Hear(std::vector<view::TierRow>{host});
+  top_.OnEvent(TopState());
+  top_.OnEvent(std::vector<view::TierRow>{host});
   EXPECT_TRUE(top_.alone());
   const std::string all = Drawn(top_);
   EXPECT_THAT(all, HasSubstr("no spillwayd at 127.0.0.1:7380: this machine's memory alone"));
   EXPECT_THAT(all, HasSubstr("3 GiB of 4 GiB"));
   EXPECT_THAT(all, HasSubstr("0.75 NORMAL"));
-  EXPECT_THAT(all, Not(HasSubstr("what left")));
+  EXPECT_THAT(all, Not(HasSubstr("evictions, and why")));
 }
 
 TEST_F(TopViewTest, HostileKeysAreEscapedAndEveryScreenIsFilledAndNoMore) {
@@ -152,8 +153,7 @@ TEST_F(TopViewTest, HostileKeysAreEscapedAndEveryScreenIsFilledAndNoMore) {
   state.contexts.rows[0].key = "\x1b[2J\x1b]0;owned\x07<script>";
   state.contexts.rows[1].key = std::string(65'000, '\xff');
   state.contexts.rows[2].agent = std::string("\r\n\t\0", 4);
-  state.caption = "\x1b[31m";
-  top_.Hear(state);
+  top_.OnEvent(state);
   for (const auto& [width, height] :
        {std::pair<std::size_t, std::size_t>{80, 24}, {40, 10}, {20, 3}, {120, 40}, {250, 80}}) {
     view::Paper paper;
@@ -181,7 +181,7 @@ TEST(TopWatch, ReadsContextsWithTheirKeysAsTheyAre) {
   ASSERT_EQ(view->rows.size(), 2U);
   EXPECT_EQ(view->rows[0].agent, "a\x1b");
   EXPECT_EQ(view->rows[0].idle, std::chrono::milliseconds(1500));
-  EXPECT_TRUE(view->rows[0].backed);
+  EXPECT_TRUE(view->rows[0].clean);
   EXPECT_EQ(view->rows[1].key, std::string("\x1b[\0", 3));
   EXPECT_FALSE(ReadContexts("{}"));
   EXPECT_FALSE(ReadContexts("no"));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/top_watch.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kNewsMax = 1000;
-constexpr std::size_t kKeyShown = 1024;  // More of a key is never drawn.
+constexpr std::size_t kKeyShown = 1024;  // Longer keys are drawn shortened.
 
 int Nibble(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -47,7 +48,7 @@ view::ContextRow RowOf(const Json& json) {
   row.tokens = json.value("tokens", Tokens{0});
   row.bytes = json.value("bytes", Bytes{0});
   row.tier = json.value("tier", std::string());
-  row.backed = json.value("backed", false);
+  row.clean = json.value("backed", false);
   row.idle = std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(json.value("idle_s", 0.0)));
   row.uses = json.value("uses", std::uint64_t{0});
@@ -82,11 +83,11 @@ Result<view::ContextsView> ReadContexts(std::string_view text) {
     return view;
   } catch (const std::exception& error) {
     return Error{Code::kUnavailable,
-                 fmt::format("contexts of the daemon can't be understood: {}", error.what())};
+                 fmt::format("the daemon's contexts are malformed: {}", error.what())};
   }
 }
 
-TopWatch::TopWatch(demo::HttpAddress address, Duration every)
+TopWatch::TopWatch(HttpAddress address, Duration every)
     : address_(std::move(address)),
       every_(every),
       http_(address_, std::chrono::seconds(2)),
@@ -98,7 +99,7 @@ TopWatch::~TopWatch() {
 }
 
 TopState TopWatch::Take() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   TopState taken = state_;
   state_.news.clear();
   state_.passed = 0;
@@ -106,7 +107,7 @@ TopState TopWatch::Take() {
 }
 
 void TopWatch::Wish(const TopWish& wish) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (wish == wish_) return;
   wish_ = wish;
   changed_ = true;
@@ -114,43 +115,44 @@ void TopWatch::Wish(const TopWish& wish) {
 }
 
 bool TopWatch::AskNow() {
-  const Result<std::string> health = demo::HttpClient(address_).Get("/healthz");
+  const Result<std::string> health = HttpClient(address_).Get("/healthz");
   if (!health) return false;
-  // The thread asks as soon as it runs: wait for what it hears, within a bound.
-  std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, std::chrono::seconds(5),
-                 [this] { return state_.ever || state_.gone_since; });
+  // The thread sends its first request as soon as it runs: wait for the answer, within a limit.
+  const MutexLock lock(mutex_);
+  wake_.wait_for(mutex_, std::chrono::seconds(5),
+                 [this]() SPILLWAY_REQUIRES(mutex_) { return state_.ever || state_.gone_since; });
   return state_.ever;
 }
 
 std::string TopWatch::Explain(const std::string& key) {
-  demo::HttpClient http(address_, std::chrono::seconds(2));
+  HttpClient http(address_, std::chrono::seconds(2));
   const Result<std::string> text = http.Get("/api/v1/explain?key=" + Encoded(key));
   if (!text) return text.error().message;
   const Json json = Json::parse(*text, nullptr, false);
-  if (!json.is_object()) return "what answers is no JSON of ours";
+  if (!json.is_object()) return "the answer is not a spillwayd's";
   return json.value("explain", std::string());
 }
 
 void TopWatch::Run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     if (Status asked = Ask(); !asked) NoteGone(asked.error());
-    std::unique_lock lock(mutex_);
+    if (http_.asks_for_password()) NoteLocked();
+    const MutexLock lock(mutex_);
     wake_.notify_all();
-    wake_.wait_for(lock, stop, every_, [this] { return changed_; });
+    wake_.wait_for(mutex_, stop, every_, [this]() SPILLWAY_REQUIRES(mutex_) { return changed_; });
   }
 }
 
 Status TopWatch::Ask() {
   TopWish wish;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     wish = wish_;
     changed_ = false;
   }
   const Result<std::string> stats = http_.Get("/api/v1/stats");
   if (!stats) return stats.error();
-  Result<demo::Report> report = demo::ReadReport(*stats);
+  Result<Report> report = ReadReport(*stats);
   if (!report) return report.error();
   const auto at = std::chrono::steady_clock::now();
   const Result<std::string> page = http_.Get(
@@ -166,13 +168,10 @@ Status TopWatch::Ask() {
   const Result<std::string> told =
       http_.Get(fmt::format("/api/v1/events?after={}&limit=200", news_number_));
   if (!told) return told.error();
-  Result<demo::AllNews> news = demo::ReadNews(*told);
+  Result<AllNews> news = ReadNews(*told);
   if (!news) return news.error();
-  const Result<std::string> caption = http_.Get("/api/v1/caption");
-  const Json words =
-      caption ? Json::parse(*caption, nullptr, false) : Json::object();  // An older daemon.
-  const std::lock_guard lock(mutex_);
-  // One that was started anew counts from 0.
+  const MutexLock lock(mutex_);
+  // The counters of a restarted daemon begin at 0, so there is no rate.
   const bool same =
       state_.ever && !state_.gone_since && report->stats.sets >= state_.report.stats.sets;
   state_.before.reset();
@@ -190,13 +189,16 @@ Status TopWatch::Ask() {
                       state_.news.end() - static_cast<std::ptrdiff_t>(kNewsMax));
   }
   news_number_ = news->latest;
-  state_.phase = words.is_object() ? words.value("phase", std::string()) : std::string();
-  state_.caption = words.is_object() ? words.value("text", std::string()) : std::string();
   return {};
 }
 
+void TopWatch::NoteLocked() {
+  const MutexLock lock(mutex_);
+  state_.locked = true;
+}
+
 void TopWatch::NoteGone(const Error& error) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!state_.gone_since) state_.gone_since = std::chrono::steady_clock::now();
   state_.why_gone = error.message;
 }

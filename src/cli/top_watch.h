@@ -1,24 +1,25 @@
-// What `spillway top` knows of a daemon: asked for by HTTP on a thread of its own,
-// so that whoever draws never waits. A daemon that is gone is asked for again and
-// again; since when it is, and why, is known.
+// SPDX-License-Identifier: Apache-2.0
+// What `spillway top` knows about a daemon. It is requested by HTTP on a thread of its own, so that
+// drawing never waits. An unreachable daemon is retried; since when and why it is unreachable is
+// recorded.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "demo/http_client.h"
-#include "demo/report.h"
+#include "base/mutex.h"
+#include "cli/http_client.h"
+#include "cli/report.h"
 #include "view/snapshot.h"
 
 namespace spillway {
 
-// What of the contexts is wanted.
+// Which part of the contexts to request.
 struct TopWish {
   std::string sort = "idle";
   bool desc = false;
@@ -28,58 +29,60 @@ struct TopWish {
   bool operator==(const TopWish&) const = default;
 };
 
+// What is known of the daemon.
 struct TopState {
   using Time = std::chrono::steady_clock::time_point;
-  bool ever = false;               // A daemon has answered.
-  std::optional<Time> gone_since;  // None does now.
+  bool ever = false;               // A daemon has answered at least once.
+  std::optional<Time> gone_since;  // No daemon answers since then.
   std::string why_gone;
-  Time at{};  // When the following was told.
-  demo::Report report;
-  std::optional<demo::Report> before;  // The one before that, for rates,
+  bool locked = false;  // The daemon requires a password, or another one than ours.
+  Time at{};            // When the following fields were received.
+  Report report;
+  std::optional<Report> before;  // The previous report, for rates,
   Time before_at{};
   view::ContextsView contexts;
-  std::vector<demo::News> news;  // Not taken yet, oldest first.
-  std::uint64_t passed = 0;      // So many were too many to be told.
-  std::string phase;             // Of a demo that is played on it.
-  std::string caption;
+  std::vector<News> news;    // Not taken yet, oldest first.
+  std::uint64_t passed = 0;  // How many events were dropped because there were too many.
 };
 
-// The rows of a page of /api/v1/contexts; keys as they are, not as they are shown.
+// Parses a page of /api/v1/contexts. Keys are the original bytes, not escaped.
 Result<view::ContextsView> ReadContexts(std::string_view json);
-// Turns \xNN back into what it was.
+// Turns \xNN back into the byte.
 std::string Unescaped(std::string_view text);
 
+// Thread-safe. AskNow and Explain use a connection of their own, on the calling thread.
 class TopWatch {
  public:
-  TopWatch(demo::HttpAddress address, Duration every);
+  TopWatch(HttpAddress address, Duration every);
   ~TopWatch();
   TopWatch(const TopWatch&) = delete;
   TopWatch& operator=(const TopWatch&) = delete;
 
-  // A copy; news are taken with it.
+  // A copy of the state; its news are removed here.
   TopState Take();
-  // Another wish is answered at once.
+  // A changed wish is requested at once.
   void Wish(const TopWish& wish);
-  // Asks once, now, on this thread. False: nobody answers.
+  // Requests once, now, on the calling thread. False: no daemon answers.
   bool AskNow();
-  // Where a context is and why. On this thread, within a second or two.
+  // Where a context is and why. On the calling thread, within a second or two.
   std::string Explain(const std::string& key);
 
  private:
   void Run(const std::stop_token& stop);
   Status Ask();
+  void NoteLocked();
   void NoteGone(const Error& error);
 
-  const demo::HttpAddress address_;
+  const HttpAddress address_;
   const Duration every_;
-  demo::HttpClient http_;  // The asking thread's.
+  HttpClient http_;  // Used by the requesting thread only.
   std::uint64_t news_number_ = 0;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any wake_;
-  TopWish wish_;         // Guarded by mutex_.
-  bool changed_ = true;  // Likewise.
-  TopState state_;       // Likewise.
+  TopWish wish_ SPILLWAY_GUARDED_BY(mutex_);
+  bool changed_ SPILLWAY_GUARDED_BY(mutex_) = true;
+  TopState state_ SPILLWAY_GUARDED_BY(mutex_);
   std::jthread thread_;
 };
 

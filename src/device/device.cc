@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/device.h"
 
 namespace spillway {
@@ -5,7 +6,7 @@ namespace spillway {
 Status Device::CopyToHost(const std::byte* from, Bytes bytes, std::byte* to,
                           const std::function<bool(Bytes)>& arrived) {
   Status copied = CopyOut(from, bytes, Sink(to, bytes));
-  if (copied && !arrived(bytes)) return Error{Code::kCancelled, "the copy was called off"};
+  if (copied && !arrived(bytes)) return Error{Code::kCancelled, "the copy was cancelled"};
   return copied;
 }
 
@@ -14,7 +15,7 @@ Status Device::CopyFromHost(std::byte* to, const std::byte* from, Bytes bytes,
                             std::vector<Hash128>* hashes) {
   if (hashes != nullptr) hashes->clear();
   Status copied = CopyIn(to, Source(from, bytes));
-  if (copied && !arrived(bytes)) return Error{Code::kCancelled, "the copy was called off"};
+  if (copied && !arrived(bytes)) return Error{Code::kCancelled, "the copy was cancelled"};
   return copied;
 }
 

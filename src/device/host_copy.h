@@ -1,4 +1,5 @@
-// Copies for devices whose memory the host can reach: a fragment on the device
+// SPDX-License-Identifier: Apache-2.0
+// Copies for devices whose memory the host can access: a fragment on the device
 // is host memory, too.
 #pragma once
 
@@ -9,10 +10,10 @@
 
 namespace spillway {
 
-// All of `source`, one fragment behind the other, to `to`.
+// Copies all of `source`, fragment by fragment, to `to`.
 void GatherToHost(std::byte* to, const Source& source);
 
-// `bytes` from `from` into `sink`, which must hold at least that many.
+// Copies `bytes` from `from` into `sink`, which must hold at least that many.
 void ScatterFromHost(const std::byte* from, Bytes bytes, const Sink& sink);
 
 }  // namespace spillway

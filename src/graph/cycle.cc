@@ -1,10 +1,11 @@
-// Steps that wait for one another. An ANY or K_OF join may break the circle, so
-// they are solved together by Knuth's generalisation of Dijkstra's algorithm:
-// the least value that can be derived is final, since a join's value is never
-// less than those it is made of. What is never derived never comes.
+// SPDX-License-Identifier: Apache-2.0
+// Steps that depend on each other in a circle. An ANY or K_OF join may break the circle, so their
+// values are computed together, by Knuth's generalisation of Dijkstra's algorithm: the least value
+// derivable so far is final, since the value of a join is never less than those it is made of. A
+// step whose value is never derived never runs.
 //
-// Probabilities add up at ANY joins and would feed on themselves around a
-// circle; there a step counts only those that come in fewer steps than itself.
+// Probabilities add up at ANY joins, so in a circle they would feed back on themselves. Therefore a
+// step counts only predecessors that come in fewer steps than itself.
 #include <algorithm>
 #include <queue>
 

@@ -1,4 +1,6 @@
-// A set of places, emptied in rising order while places further on are added.
+// SPDX-License-Identifier: Apache-2.0
+// A set of places (small integers), popped in rising order while higher places are still being
+// added. Used as the work list of RunGraph::Settle. One bit per place.
 #pragma once
 
 #include <bit>
@@ -10,13 +12,14 @@ namespace spillway {
 
 class DirtySet {
  public:
+  // Must be called before places beyond the old size are inserted.
   void Resize(std::size_t places) { words_.resize((places + 63) / 64); }
   void Insert(std::uint32_t place) {
     words_[place / 64] |= std::uint64_t{1} << (place % 64);
     if (place / 64 < first_) first_ = place / 64;
     if (place / 64 >= end_) end_ = place / 64 + 1;
   }
-  // Takes out the least; false: there is none.
+  // Removes the lowest place. False: the set is empty.
   bool Pop(std::uint32_t* place) {
     for (; first_ < end_; ++first_) {
       std::uint64_t& word = words_[first_];
@@ -31,12 +34,13 @@ class DirtySet {
     return false;
   }
   void Erase(std::uint32_t place) { words_[place / 64] &= ~(std::uint64_t{1} << (place % 64)); }
-  bool empty() const { return end_ == 0; }  // False may mean: not looked yet.
+  // May be false although no place is left; Pop finds out.
+  bool empty() const { return end_ == 0; }
 
  private:
   std::vector<std::uint64_t> words_;
-  std::size_t first_ = SIZE_MAX;  // No word before it has a bit,
-  std::size_t end_ = 0;           // none from it on.
+  std::size_t first_ = SIZE_MAX;  // All words before it are zero.
+  std::size_t end_ = 0;           // All words from it on are zero.
 };
 
 }  // namespace spillway

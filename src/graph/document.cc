@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "graph/document.h"
 
 #include <array>
@@ -19,8 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-// One object of the document: fields are asked for by name, and the first thing
-// that is wrong is kept.
+// One object of the document. Fields are read by name; the first error is kept.
 class Fields {
  public:
   Fields(const json& object, std::string place, Status* status)
@@ -76,7 +76,7 @@ class Fields {
     Wrong(name,
           fmt::format("is '{}'; it must be one of {}", Printable(text), fmt::join(known, ", ")));
   }
-  // Calls each(fields of the element) for a list of objects.
+  // Calls each(Fields of the element) for a list of objects.
   template <typename Each>
   void List(const char* name, Each each) {
     const json* value = Find(name, false);
@@ -189,8 +189,8 @@ Result<GraphDocument> ParseGraphDocument(std::string_view text) {
   return document;
 }
 
-// All of it or nothing: what fails half-way is taken back.
-Status StepGraph::Impl::Load(const GraphDocument& document, TimePoint now) {
+// Loads all or nothing: after an error everything added so far is removed again.
+Status GraphCore::Load(const GraphDocument& document, TimePoint now) {
   std::vector<KeyTable::Memory> before;
   for (const GraphDocument::Binding& each : document.bindings) {
     before.push_back(keys_.Remember(each.key));
@@ -214,7 +214,7 @@ Status At(std::string_view list, std::size_t i, const Status& wrong) {
 
 }  // namespace
 
-Status StepGraph::Impl::LoadSteps(const GraphDocument& document, TimePoint now) {
+Status GraphCore::LoadSteps(const GraphDocument& document, TimePoint now) {
   for (std::size_t i = 0; i < document.steps.size(); ++i) {
     const Status ok = AddStep(document.run, document.steps[i], now);
     if (!ok) return At("steps", i, ok);
@@ -226,7 +226,7 @@ Status StepGraph::Impl::LoadSteps(const GraphDocument& document, TimePoint now) 
   return {};
 }
 
-Status StepGraph::Impl::LoadBindings(const GraphDocument& document, TimePoint now) {
+Status GraphCore::LoadBindings(const GraphDocument& document, TimePoint now) {
   for (std::size_t i = 0; i < document.bindings.size(); ++i) {
     const GraphDocument::Binding& each = document.bindings[i];
     Status ok = Bind(document.run, each.agent, each.key, each.kind, now);

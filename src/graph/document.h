@@ -1,4 +1,5 @@
-// A whole run as a JSON document. docs/reference/step-graph.md has the format.
+// SPDX-License-Identifier: Apache-2.0
+// A whole run as a JSON document. docs/reference/step-graph.md defines the format.
 #pragma once
 
 #include <string>
@@ -10,6 +11,7 @@
 
 namespace spillway {
 
+// A parsed document, for StepGraph::Load. It refers to no graph yet.
 struct GraphDocument {
   struct Binding {
     std::string agent;
@@ -24,8 +26,8 @@ struct GraphDocument {
   std::vector<Binding> bindings;
 };
 
-// Everything that can be wrong with it on its own is an error here, which names
-// the place ("edges[3].prob") and what would be right.
+// Parses a document. Any mistake that can be found without a graph is an error here. It names the
+// place ("edges[3].prob") and what would be right.
 Result<GraphDocument> ParseGraphDocument(std::string_view json);
 
 }  // namespace spillway

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "graph/estimates.h"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 namespace spillway {
 namespace {
 
-// Lengths in front, so that no two lists of names make the same key.
+// Joins names with their lengths in front, so that different lists never give the same key.
 std::string Joined(std::initializer_list<std::string_view> names) {
   std::string key;
   for (const std::string_view name : names) {

@@ -1,8 +1,12 @@
-// What runs teach: how long an agent's step takes, and which branch a workflow
-// takes how often. Means are published in steps of an eighth and shares when
-// they have moved by a 64th, so that a steady workflow makes nobody compute
-// anew; `version` rises when shares are published. Bounded: beyond kNamesMax names
-// newcomers share one mean, and branches are no longer learnt.
+// SPDX-License-Identifier: Apache-2.0
+// What the graph learns from finished runs: how long an agent's step takes, and how often a
+// workflow takes each branch.
+//
+// To save work, small changes are not published: a mean is published when it has moved by an
+// eighth, a branch's share when it has moved by a 64th. A steady workflow then causes no new
+// evaluation. `version` rises when shares are published.
+//
+// Bounded: agents beyond kNamesMax share one mean, and branches beyond kCountsMax are not learned.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +15,15 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/name_hash.h"
 #include "spillway/units.h"
 
 namespace spillway {
 
-// A running mean: of all samples up to 64, then with a weight of 1/64 for each.
+// A running mean: of all samples up to 64, then with a weight of 1/64 for each new one.
 class RunningMean {
  public:
-  // True: what is published has changed.
+  // Adds a sample. True: the published mean has changed.
   bool Observe(Duration sample);
   bool known() const { return count_ > 0; }
   Duration published() const { return published_; }
@@ -29,6 +34,7 @@ class RunningMean {
   Duration published_{};
 };
 
+// Owned by one step graph; called under its lock.
 class Estimates {
  public:
   using MeanIndex = std::uint32_t;
@@ -39,12 +45,13 @@ class Estimates {
 
   Estimates() : means_(1) {}
 
+  // Where the mean duration of this agent's steps is kept.
   MeanIndex MeanOf(std::string_view client, std::string_view agent);
   const RunningMean& mean(MeanIndex index) const { return means_[index]; }
-  // True: what is published has changed.
+  // Adds the duration of one step. True: the published mean has changed.
   bool Observe(MeanIndex index, Duration took) { return means_[index].Observe(took); }
 
-  // How often `from` went to `to` in that choice; kNone: not learnt.
+  // Where it is counted how often `from` went to `to` at that choice. kNone: not learned.
   CountIndex CountOf(std::string_view workflow, std::string_view from, std::string_view choice,
                      std::string_view to, bool back);
   std::uint64_t count(CountIndex index) const { return index == kNone ? 0 : counts_[index]; }
@@ -56,10 +63,10 @@ class Estimates {
   void Publish() { ++version_; }
 
  private:
-  std::vector<RunningMean> means_;  // The first is shared by those beyond the bound.
-  std::unordered_map<std::string, MeanIndex> mean_names_;
+  std::vector<RunningMean> means_;  // The first is shared by all agents beyond the bound.
+  std::unordered_map<std::string, MeanIndex, NameHash> mean_names_;
   std::vector<std::uint64_t> counts_;
-  std::unordered_map<std::string, CountIndex> count_names_;
+  std::unordered_map<std::string, CountIndex, NameHash> count_names_;
   std::uint64_t version_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// What one step's value is, given those before it.
+// SPDX-License-Identifier: Apache-2.0
+// The value of one step, computed from its predecessors' values.
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +8,8 @@
 namespace spillway {
 namespace {
 
-constexpr std::int64_t kUnknownStepNs = 10'000'000'000;  // Until anything was measured.
+// Assumed duration of a step before anything was measured.
+constexpr std::int64_t kUnknownStepNs = 10'000'000'000;
 
 }  // namespace
 
@@ -29,8 +31,8 @@ Value RunGraph::Startable(const RunStep& step) const {
   return {.steps = 0, .start = 0, .finish = Expected(step), .p = 1};
 }
 
-// What remains is never nothing: who is overdue will be so a while longer, by a
-// tenth of the time it took so far, and is believed less and less.
+// The remaining time is never zero: an overdue step is expected to take another tenth of its time
+// so far, and its confidence falls.
 Value RunGraph::Running(const RunStep& step) const {
   const std::int64_t expected = Expected(step);
   const std::int64_t elapsed = std::max<std::int64_t>((as_of_ - step.started_at).count(), 0);
@@ -39,7 +41,7 @@ Value RunGraph::Running(const RunStep& step) const {
       static_cast<double>(elapsed) / static_cast<double>(std::max<std::int64_t>(expected, 1));
   return {.steps = 0,
           .start = 0,
-          .finish = Later(0, remains),
+          .finish = SaturatingAdd(0, remains),
           .p = 1,
           .conf = std::min(1.0, std::exp2(1 - overdue))};
 }
@@ -68,13 +70,13 @@ Value RunGraph::EvaluateThis(StepIndex at) {
     if (edge.kind != EdgeKind::kForward) continue;
     root = false;
     if (Dead(edge)) continue;
-    // Once its source is done an edge was taken, whatever the odds were.
+    // When the source is done an edge has been taken, so its probability no longer matters.
     Arrive(values_[kThis][edge.from], steps_[edge.from].state == StepState::kDone ? 1 : edge.prob);
   }
   if (root || step.released) return Startable(step);
   Value value = JoinArrivals(step.join, step.k);
   if (value.steps == 0) value.p = 1;
-  value.finish = Later(value.start, Expected(step));
+  value.finish = SaturatingAdd(value.start, Expected(step));
   return value;
 }
 
@@ -88,7 +90,7 @@ bool RunGraph::HasNext(const RunStep& step) const {
   return step.visits + (one_to_come ? 1 : 0) < step.visits_max;
 }
 
-// It begins when a BACK edge is taken, or inside a larger loop.
+// The next visit begins when a BACK edge is taken, or with an enclosing loop.
 Value RunGraph::EvaluateNext(StepIndex at) {
   const RunStep& step = steps_[at];
   if (!HasNext(step)) return Value::Skipped();
@@ -104,7 +106,7 @@ Value RunGraph::EvaluateNext(StepIndex at) {
     value.steps = std::min(value.steps, back.steps);
     value.p = std::min(1.0, value.p + back.p);
   }
-  value.finish = Later(value.start, Expected(step));
+  value.finish = SaturatingAdd(value.start, Expected(step));
   return value;
 }
 
@@ -129,7 +131,7 @@ Value RunGraph::NextByEdges(StepIndex at) {
       const Value& from = values_[kNext][edge.from];
       if (!from.skipped) Arrive(from, edge.prob);
     } else if (step.has_entries && !Dead(edge)) {
-      arrivals_.push_back(begins);  // Done, when the loop begins anew.
+      arrivals_.push_back(begins);  // Its source counts as done when the loop begins again.
     }
   }
   return JoinArrivals(step.join, step.k);
@@ -158,7 +160,8 @@ void RunGraph::Arrive(const Value& from, double prob) {
   arrivals_.push_back({from.steps, from.finish, from.p * prob, from.conf});
 }
 
-// The need-th to arrive decides when; who is equally soon and surer, comes first.
+// The need-th arrival determines the value. Among equally early arrivals, the one with the higher
+// confidence comes first.
 Value RunGraph::JoinArrivals(Join join, std::size_t k) {
   const std::size_t count = arrivals_.size();
   const std::size_t need = join == Join::kAll ? count : join == Join::kAny ? 1 : k;

@@ -1,4 +1,5 @@
-// What the graph answers.
+// SPDX-License-Identifier: Apache-2.0
+// StepGraph's queries.
 #include <algorithm>
 #include <limits>
 #include <span>
@@ -23,11 +24,12 @@ std::optional<std::uint32_t> Steps(std::int32_t steps) {
   return static_cast<std::uint32_t>(std::max(steps, 0));
 }
 
-// Least leaves first: those nobody wants, then the furthest, the least likely,
-// the latest. A parent is never wanted less than its children, so depth decides
-// only among equals.
+// Eviction order of keys: keys that no live run needs first, then by most steps, least probability,
+// latest start. A parent is always needed at least as soon as its children, so depth only breaks
+// ties.
 struct Leaving {
-  std::int64_t far = 0;  // Negative steps; those nobody wants are further than all.
+  // Negative number of steps; the lowest value for keys that no live run needs.
+  std::int64_t far = 0;
   double p = 0;
   std::int64_t late = 0;
   std::int64_t deep = 0;
@@ -38,7 +40,7 @@ struct Leaving {
 
 // --- settling ---
 
-void StepGraph::Impl::SettleRun(NamedRun* run, TimePoint now, Far far) {
+void GraphCore::SettleRun(NamedRun* run, TimePoint now, Far far) {
   changed_.clear();
   run->graph.Settle(Latest(now), &changed_, far);
   for (const StepIndex step : changed_) keys_.Dirty(run->graph.steps()[step].agent);
@@ -47,7 +49,7 @@ void StepGraph::Impl::SettleRun(NamedRun* run, TimePoint now, Far far) {
   rough_runs_.push_back(SlotOf(*run));
 }
 
-void StepGraph::Impl::Settle(TimePoint now, Far far) {
+void GraphCore::Settle(TimePoint now, Far far) {
   Expire(now);
   const bool refresh =
       latest_ - refreshed_ >= options_.eta_tick || estimates_seen_ != estimates_.version();
@@ -77,7 +79,7 @@ void StepGraph::Impl::Settle(TimePoint now, Far far) {
   keys_.Settle(*this, latest_, &version_);
 }
 
-Want StepGraph::Impl::Read(StepRef ref) const {
+Want GraphCore::Read(StepRef ref) const {
   const NamedRun& run = *runs_[ref.run];
   const Value& value = run.graph.value(ref.step);
   const RunStep& step = run.graph.steps()[ref.step];
@@ -95,7 +97,7 @@ Want StepGraph::Impl::Read(StepRef ref) const {
 
 // --- steps ---
 
-StepFacts StepGraph::Impl::FactsOf(const NamedRun& run, StepIndex at) const {
+StepFacts GraphCore::FactsOf(const NamedRun& run, StepIndex at) const {
   const RunStep& step = run.graph.steps()[at];
   const Value& value = run.graph.value(at);
   return {.id = *run.step_names[at],
@@ -108,8 +110,7 @@ StepFacts StepGraph::Impl::FactsOf(const NamedRun& run, StepIndex at) const {
           .conf = value.conf};
 }
 
-Result<StepFacts> StepGraph::Impl::Step(std::string_view run, std::string_view step,
-                                        TimePoint now) {
+Result<StepFacts> GraphCore::Step(std::string_view run, std::string_view step, TimePoint now) {
   Expire(now);
   const Result<NamedRun*> live = LiveRun(run);
   if (!live) return live.error();
@@ -119,7 +120,7 @@ Result<StepFacts> StepGraph::Impl::Step(std::string_view run, std::string_view s
   return FactsOf(**live, *at);
 }
 
-Result<std::string> StepGraph::Impl::AgentOf(std::string_view run, std::string_view step) {
+Result<std::string> GraphCore::AgentOf(std::string_view run, std::string_view step) {
   const Result<NamedRun*> live = LiveRun(run);
   if (!live) return live.error();
   const Result<StepIndex> at = FindStep(**live, step);
@@ -127,7 +128,7 @@ Result<std::string> StepGraph::Impl::AgentOf(std::string_view run, std::string_v
   return keys_.agent((*live)->graph.steps()[*at].agent).name;
 }
 
-Result<std::vector<StepFacts>> StepGraph::Impl::Steps(std::string_view run, TimePoint now) {
+Result<std::vector<StepFacts>> GraphCore::Steps(std::string_view run, TimePoint now) {
   Expire(now);
   const Result<NamedRun*> live = LiveRun(run);
   if (!live) return live.error();
@@ -139,7 +140,7 @@ Result<std::vector<StepFacts>> StepGraph::Impl::Steps(std::string_view run, Time
   return all;
 }
 
-RunView StepGraph::Impl::ViewOf(const NamedRun& run, ViewQuery* left) const {
+RunView GraphCore::ViewOf(const NamedRun& run, ViewQuery* left) const {
   RunView view{.run = run.name, .client = run.spec.client, .workflow = run.spec.workflow};
   const std::span<const RunStep> steps = run.graph.steps();
   const std::size_t told = std::min(steps.size(), left->steps);
@@ -165,7 +166,7 @@ RunView StepGraph::Impl::ViewOf(const NamedRun& run, ViewQuery* left) const {
   return view;
 }
 
-std::vector<RunView> StepGraph::Impl::View(ViewQuery left, TimePoint now) {
+std::vector<RunView> GraphCore::View(ViewQuery left, TimePoint now) {
   Settle(now);
   std::vector<RunView> views;
   for (auto slot = quiet_.rbegin(); slot != quiet_.rend() && views.size() < left.runs; ++slot) {
@@ -176,14 +177,14 @@ std::vector<RunView> StepGraph::Impl::View(ViewQuery left, TimePoint now) {
   return views;
 }
 
-Result<std::vector<Finding>> StepGraph::Impl::Validate(std::string_view run) {
+Result<std::vector<Finding>> GraphCore::Validate(std::string_view run) {
   const Result<NamedRun*> live = LiveRun(run);
   if (!live) return live.error();
   SettleRun(*live, latest_, Far::kExact);
   return ValidateRun((*live)->graph, (*live)->step_names);
 }
 
-std::optional<RunState> StepGraph::Impl::run_state(std::string_view run) const {
+std::optional<RunState> GraphCore::run_state(std::string_view run) const {
   if (names_.contains(std::string(run))) return RunState::kLive;
   const auto ended = std::ranges::find(ended_, run, &std::pair<std::string, RunState>::first);
   if (ended == ended_.end()) return std::nullopt;
@@ -192,7 +193,7 @@ std::optional<RunState> StepGraph::Impl::run_state(std::string_view run) const {
 
 // --- keys ---
 
-KeyFacts StepGraph::Impl::FactsOf(const KeyRecord& key) const {
+KeyFacts GraphCore::FactsOf(const KeyRecord& key) const {
   return {.known = key.known,
           .steps = spillway::Steps(key.want.steps),
           .eta_ms = Milliseconds(key.want.start),
@@ -205,13 +206,13 @@ KeyFacts StepGraph::Impl::FactsOf(const KeyRecord& key) const {
           .version = key.changed_at};
 }
 
-KeyFacts StepGraph::Impl::Facts(std::string_view name, TimePoint now, Far far) {
+KeyFacts GraphCore::Facts(std::string_view name, TimePoint now, Far far) {
   Settle(now, far);
   const KeyRecord* key = keys_.Find(name);
   return FactsOf(key == nullptr ? KeyRecord() : *key);
 }
 
-Changes StepGraph::Impl::ChangedSince(std::uint64_t version, TimePoint now) {
+Changes GraphCore::ChangedSince(std::uint64_t version, TimePoint now) {
   Settle(now);
   Changes changes;
   for (const KeyIndex at : keys_.ChangedSince(version)) {
@@ -221,7 +222,7 @@ Changes StepGraph::Impl::ChangedSince(std::uint64_t version, TimePoint now) {
   return changes;
 }
 
-Pulse StepGraph::Impl::VisitChanges(std::uint64_t version, TimePoint now, const KeyVisitor& visit) {
+Pulse GraphCore::VisitChanges(std::uint64_t version, TimePoint now, const KeyVisitor& visit) {
   Settle(now, Far::kRoughly);
   for (const KeyIndex at : keys_.ChangedSince(version)) {
     visit(keys_.key(at).name, FactsOf(keys_.key(at)));
@@ -229,7 +230,7 @@ Pulse StepGraph::Impl::VisitChanges(std::uint64_t version, TimePoint now, const 
   return {version_, attached(), starts_, mispredictions_};
 }
 
-std::vector<std::string> StepGraph::Impl::eviction_order(std::size_t most, TimePoint now) {
+std::vector<std::string> GraphCore::eviction_order(std::size_t most, TimePoint now) {
   Settle(now);
   std::vector<Leaving> all;
   all.reserve(keys_.size());
@@ -254,8 +255,8 @@ std::vector<std::string> StepGraph::Impl::eviction_order(std::size_t most, TimeP
   return names;
 }
 
-std::vector<PrefetchCandidate> StepGraph::Impl::prefetch_candidates(const PrefetchQuery& query,
-                                                                    TimePoint now) {
+std::vector<PrefetchCandidate> GraphCore::prefetch_candidates(const PrefetchQuery& query,
+                                                              TimePoint now) {
   Settle(now);
   std::vector<KeyIndex> found;
   for (KeyIndex at = 0; at < keys_.places(); ++at) {
@@ -283,7 +284,7 @@ std::vector<PrefetchCandidate> StepGraph::Impl::prefetch_candidates(const Prefet
 
 // --- agents ---
 
-std::vector<std::string> StepGraph::Impl::AgentOrder(std::string_view client, TimePoint now) {
+std::vector<std::string> GraphCore::AgentOrder(std::string_view client, TimePoint now) {
   Settle(now);
   std::vector<AgentIndex> agents = keys_.AgentsOf(client);
   std::ranges::sort(agents, {}, [this](AgentIndex at) {
@@ -297,8 +298,8 @@ std::vector<std::string> StepGraph::Impl::AgentOrder(std::string_view client, Ti
   return names;
 }
 
-std::optional<std::uint32_t> StepGraph::Impl::AgentSteps(std::string_view client,
-                                                         std::string_view agent, TimePoint now) {
+std::optional<std::uint32_t> GraphCore::AgentSteps(std::string_view client, std::string_view agent,
+                                                   TimePoint now) {
   Settle(now);
   const std::optional<AgentIndex> at = keys_.FindAgent(client, agent);
   if (!at) return std::nullopt;
@@ -311,14 +312,14 @@ namespace {
 
 std::string InWords(const KeyExplanation& why) {
   const KeyFacts& facts = why.facts;
-  if (facts.retired) return "retired: no live run wants it any more";
+  if (facts.retired) return "retired: no live run needs it any more";
   if (why.wants.empty()) {
     return fmt::format("advised: in {:.0f} ms, p {:.2f}, conf {:.2f}", facts.eta_ms, facts.p,
                        facts.conf);
   }
   const KeyWant& first = why.wants.front();
   return fmt::format(
-      "{} step(s) of live runs want it; soonest: step '{}' of agent '{}' in run '{}' ({}), in {} "
+      "{} step(s) of live runs use it; soonest: step '{}' of agent '{}' in run '{}' ({}), in {} "
       "step(s), {:.0f} ms, p {:.2f}, conf {:.2f}",
       why.wants.size() + why.wants_more, Printable(first.step.id), Printable(first.step.agent),
       Printable(first.run), Name(first.step.state), first.step.steps.value_or(0), facts.eta_ms,
@@ -327,7 +328,7 @@ std::string InWords(const KeyExplanation& why) {
 
 }  // namespace
 
-std::optional<KeyExplanation> StepGraph::Impl::Explain(std::string_view name, TimePoint now) {
+std::optional<KeyExplanation> GraphCore::Explain(std::string_view name, TimePoint now) {
   constexpr std::size_t kWantsMax = 16;
   Settle(now);
   const KeyRecord* key = keys_.Find(name);
@@ -356,7 +357,7 @@ std::optional<KeyExplanation> StepGraph::Impl::Explain(std::string_view name, Ti
   return why;
 }
 
-StepGraphStats StepGraph::Impl::stats() const {
+StepGraphStats GraphCore::stats() const {
   StepGraphStats stats = {.runs = names_.size(),
                           .steps = steps_,
                           .edges = edges_,

@@ -1,4 +1,5 @@
-// What the graph is told: checked at the border, then done.
+// SPDX-License-Identifier: Apache-2.0
+// StepGraph's inputs: arguments are checked, then applied.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +16,8 @@ namespace {
 constexpr double kEstMsMax = 31'536'000'000;  // A year.
 
 Error Full(std::string_view what, std::size_t most) {
-  return Error{Code::kBusy, fmt::format("the step graph holds {} {}, its most", most, what)};
+  return Error{Code::kBusy,
+               fmt::format("the step graph is full: it holds {} {}, the maximum", most, what)};
 }
 
 Status CheckName(std::string_view what, std::string_view name, Bytes most = kAgentBytesMax) {
@@ -54,7 +56,7 @@ Status CheckStep(const StepSpec& step) {
 
 // --- finding ---
 
-Result<NamedRun*> StepGraph::Impl::LiveRun(std::string_view name) {
+Result<NamedRun*> GraphCore::LiveRun(std::string_view name) {
   const auto found = names_.find(std::string(name));
   if (found != names_.end()) return runs_[found->second].get();
   const std::optional<RunState> ended = run_state(name);
@@ -62,7 +64,7 @@ Result<NamedRun*> StepGraph::Impl::LiveRun(std::string_view name) {
   return Bad(fmt::format("no run '{}'; BeginRun starts one", Printable(name)));
 }
 
-Result<StepIndex> StepGraph::Impl::FindStep(const NamedRun& run, std::string_view name) const {
+Result<StepIndex> GraphCore::FindStep(const NamedRun& run, std::string_view name) const {
   const auto found = run.steps.find(std::string(name));
   if (found != run.steps.end()) return found->second;
   std::string near;
@@ -74,18 +76,19 @@ Result<StepIndex> StepGraph::Impl::FindStep(const NamedRun& run, std::string_vie
   return Bad(fmt::format("no step '{}' in run '{}'{}", Printable(name), Printable(run.name), near));
 }
 
-Result<StepGraph::Impl::Place> StepGraph::Impl::FindPlace(std::string_view run,
-                                                          std::string_view step, TimePoint now) {
+Result<GraphCore::Place> GraphCore::FindPlace(std::string_view run, std::string_view step,
+                                              TimePoint now) {
   const Result<NamedRun*> live = LiveRun(run);
   if (!live) return live.error();
   const Result<StepIndex> at = FindStep(**live, step);
   if (!at) return at.error();
   Heard(*live, now);
-  SettleRun(*live, now, Far::kRoughly);  // Who is ready is near.
+  // Steps that are ready are near, so they are exact even then.
+  SettleRun(*live, now, Far::kRoughly);
   return Place{*live, *at};
 }
 
-std::uint32_t StepGraph::Impl::ChoiceOf(NamedRun* run, const std::string& name) {
+std::uint32_t GraphCore::ChoiceOf(NamedRun* run, const std::string& name) {
   if (name.empty()) return kNoIndex;
   const auto next = static_cast<std::uint32_t>(run->choices.size());
   return run->choices.try_emplace(name, next).first->second;
@@ -93,18 +96,18 @@ std::uint32_t StepGraph::Impl::ChoiceOf(NamedRun* run, const std::string& name) 
 
 // --- keeping track ---
 
-// Time does not fall: an earlier moment counts as the latest.
-TimePoint StepGraph::Impl::Latest(TimePoint now) {
+// Time does not decrease: an earlier time counts as the latest seen.
+TimePoint GraphCore::Latest(TimePoint now) {
   latest_ = std::max(latest_, now);
   return latest_;
 }
 
-void StepGraph::Impl::Heard(NamedRun* run, TimePoint now) {
+void GraphCore::Heard(NamedRun* run, TimePoint now) {
   run->last_said = Latest(now);
   quiet_.splice(quiet_.end(), quiet_, run->quiet);
 }
 
-void StepGraph::Impl::Changed(NamedRun* run) {
+void GraphCore::Changed(NamedRun* run) {
   ++version_;
   if (run->dirty) return;
   run->dirty = true;
@@ -113,7 +116,7 @@ void StepGraph::Impl::Changed(NamedRun* run) {
 
 // --- runs ---
 
-Status StepGraph::Impl::BeginRun(std::string_view run, const RunSpec& spec, TimePoint now) {
+Status GraphCore::BeginRun(std::string_view run, const RunSpec& spec, TimePoint now) {
   if (Status ok = CheckName("a run's name", run); !ok) return ok;
   if (spec.client.size() > kAgentBytesMax || spec.workflow.size() > kAgentBytesMax) {
     return Bad(fmt::format("run '{}': client and workflow have at most {} bytes", Printable(run),
@@ -149,7 +152,7 @@ Status StepGraph::Impl::BeginRun(std::string_view run, const RunSpec& spec, Time
   return {};
 }
 
-Status StepGraph::Impl::EndRun(std::string_view run, RunState how, TimePoint now) {
+Status GraphCore::EndRun(std::string_view run, RunState how, TimePoint now) {
   if (how == RunState::kLive) return Bad("a run ends as finished, failed, cancelled or expired");
   Latest(now);
   const Result<NamedRun*> live = LiveRun(run);
@@ -158,7 +161,7 @@ Status StepGraph::Impl::EndRun(std::string_view run, RunState how, TimePoint now
   return {};
 }
 
-void StepGraph::Impl::Drop(RunSlot slot, RunState how) {
+void GraphCore::Drop(RunSlot slot, RunState how) {
   constexpr std::size_t kEndedMax = 1024;
   NamedRun& run = *runs_[slot];
   for (const BindingIndex binding : run.bindings) keys_.Release(binding, slot);
@@ -179,7 +182,7 @@ void StepGraph::Impl::Drop(RunSlot slot, RunState how) {
   ++version_;
 }
 
-std::vector<std::string> StepGraph::Impl::Expire(TimePoint now) {
+std::vector<std::string> GraphCore::Expire(TimePoint now) {
   std::vector<std::string> names;
   Latest(now);
   const auto expire = [&](RunSlot slot) {
@@ -197,7 +200,7 @@ std::vector<std::string> StepGraph::Impl::Expire(TimePoint now) {
 
 // --- steps and edges ---
 
-Status StepGraph::Impl::AddStep(std::string_view run, const StepSpec& step, TimePoint now) {
+Status GraphCore::AddStep(std::string_view run, const StepSpec& step, TimePoint now) {
   const Result<NamedRun*> live = LiveRun(run);
   if (!live) return live.error();
   if (Status ok = CheckStep(step); !ok) return ok;
@@ -225,7 +228,7 @@ Status StepGraph::Impl::AddStep(std::string_view run, const StepSpec& step, Time
   return {};
 }
 
-Status StepGraph::Impl::AddEdge(std::string_view run, const EdgeSpec& edge, TimePoint now) {
+Status GraphCore::AddEdge(std::string_view run, const EdgeSpec& edge, TimePoint now) {
   const Result<NamedRun*> live = LiveRun(run);
   if (!live) return live.error();
   NamedRun& in = **live;
@@ -266,8 +269,8 @@ Status StepGraph::Impl::AddEdge(std::string_view run, const EdgeSpec& edge, Time
 
 // --- keys ---
 
-Status StepGraph::Impl::Bind(std::string_view run, std::string_view agent, std::string_view key,
-                             KeyKind kind, TimePoint now) {
+Status GraphCore::Bind(std::string_view run, std::string_view agent, std::string_view key,
+                       KeyKind kind, TimePoint now) {
   const Result<NamedRun*> live = LiveRun(run);
   if (!live) return live.error();
   if (Status ok = CheckName("an agent's name", agent); !ok) return ok;
@@ -282,7 +285,7 @@ Status StepGraph::Impl::Bind(std::string_view run, std::string_view agent, std::
   return {};
 }
 
-Status StepGraph::Impl::Link(std::string_view key, std::string_view parent) {
+Status GraphCore::Link(std::string_view key, std::string_view parent) {
   if (Status ok = CheckName("a key", key, kKeyBytesMax); !ok) return ok;
   if (Status ok = CheckName("a key's parent", parent, kKeyBytesMax); !ok) return ok;
   switch (keys_.Link(key, parent)) {
@@ -298,7 +301,7 @@ Status StepGraph::Impl::Link(std::string_view key, std::string_view parent) {
   return {};
 }
 
-Status StepGraph::Impl::Advise(std::string_view key, Duration eta, double p, TimePoint now) {
+Status GraphCore::Advise(std::string_view key, Duration eta, double p, TimePoint now) {
   if (Status ok = CheckName("a key", key, kKeyBytesMax); !ok) return ok;
   if (Status ok = CheckProbability("advice: p", p, true); !ok) return ok;
   if (eta < Duration::zero() || eta.count() > kFarNs) {
@@ -309,12 +312,12 @@ Status StepGraph::Impl::Advise(std::string_view key, Duration eta, double p, Tim
   return {};
 }
 
-void StepGraph::Impl::Forget(std::string_view key) {
+void GraphCore::Forget(std::string_view key) {
   keys_.Forget(key);
   ++version_;
 }
 
-Status StepGraph::Impl::Own(std::string_view agent, std::string_view key) {
+Status GraphCore::Own(std::string_view agent, std::string_view key) {
   if (Status ok = CheckName("an agent's name", agent); !ok) return ok;
   if (Status ok = CheckName("a key", key, kKeyBytesMax); !ok) return ok;
   if (!keys_.Own({}, agent, key)) return Full("keys", options_.keys_max);
@@ -322,14 +325,14 @@ Status StepGraph::Impl::Own(std::string_view agent, std::string_view key) {
   return {};
 }
 
-void StepGraph::Impl::Disown(std::string_view agent, std::string_view key) {
+void GraphCore::Disown(std::string_view agent, std::string_view key) {
   keys_.Disown({}, agent, key);
   ++version_;
 }
 
 // --- what happens to steps ---
 
-Status StepGraph::Impl::Start(std::string_view run, std::string_view step, TimePoint now) {
+Status GraphCore::Start(std::string_view run, std::string_view step, TimePoint now) {
   const Result<Place> place = FindPlace(run, step, now);
   if (!place) return place.error();
   ++starts_;
@@ -338,7 +341,7 @@ Status StepGraph::Impl::Start(std::string_view run, std::string_view step, TimeP
   return {};
 }
 
-Result<std::optional<std::vector<StepIndex>>> StepGraph::Impl::FindTaken(
+Result<std::optional<std::vector<StepIndex>>> GraphCore::FindTaken(
     const Place& place, const std::optional<std::vector<std::string>>& taken) const {
   if (!taken) return std::optional<std::vector<StepIndex>>();
   const NamedRun& run = *place.run;
@@ -356,9 +359,8 @@ Result<std::optional<std::vector<StepIndex>>> StepGraph::Impl::FindTaken(
   return std::optional(std::move(found));
 }
 
-Status StepGraph::Impl::Finish(std::string_view run, std::string_view step,
-                               const std::optional<std::vector<std::string>>& taken,
-                               TimePoint now) {
+Status GraphCore::Finish(std::string_view run, std::string_view step,
+                         const std::optional<std::vector<std::string>>& taken, TimePoint now) {
   const Result<Place> place = FindPlace(run, step, now);
   if (!place) return place.error();
   const auto edges = FindTaken(*place, taken);
@@ -375,7 +377,7 @@ Status StepGraph::Impl::Finish(std::string_view run, std::string_view step,
   return {};
 }
 
-Status StepGraph::Impl::Skip(std::string_view run, std::string_view step, TimePoint now) {
+Status GraphCore::Skip(std::string_view run, std::string_view step, TimePoint now) {
   const Result<Place> place = FindPlace(run, step, now);
   if (!place) return place.error();
   if (place->run->graph.state(place->step) == StepState::kDone) {
@@ -386,8 +388,7 @@ Status StepGraph::Impl::Skip(std::string_view run, std::string_view step, TimePo
   return {};
 }
 
-Status StepGraph::Impl::Fail(std::string_view run, std::string_view step, OnFail on_fail,
-                             TimePoint now) {
+Status GraphCore::Fail(std::string_view run, std::string_view step, OnFail on_fail, TimePoint now) {
   const Result<Place> place = FindPlace(run, step, now);
   if (!place) return place.error();
   if (place->run->graph.state(place->step) == StepState::kDone) {
@@ -398,16 +399,16 @@ Status StepGraph::Impl::Fail(std::string_view run, std::string_view step, OnFail
   return {};
 }
 
-// All steps of that agent are expected to take another time than before.
-void StepGraph::Impl::MeanMoved(AgentIndex agent) {
+// All steps of the agent now have another expected duration.
+void GraphCore::MeanMoved(AgentIndex agent) {
   for (const StepRef& ref : keys_.agent(agent).steps) {
     runs_[ref.run]->graph.EstimateMoved(ref.step);
     Changed(runs_[ref.run].get());
   }
 }
 
-// What was of use to one step alone goes with it, unless the agent runs elsewhere.
-void StepGraph::Impl::StepOver(NamedRun* run, StepIndex step) {
+// A kVolatile key is not needed after its step has ended, unless another step of the agent runs.
+void GraphCore::StepOver(NamedRun* run, StepIndex step) {
   Changed(run);
   const AgentRecord& agent = keys_.agent(run->graph.steps()[step].agent);
   if (agent.volatile_keys == 0) return;
@@ -417,8 +418,8 @@ void StepGraph::Impl::StepOver(NamedRun* run, StepIndex step) {
   if (!runs) keys_.SpendVolatile(run->graph.steps()[step].agent);
 }
 
-Status StepGraph::Impl::Loop(std::string_view run, std::string_view from, std::string_view to,
-                             TimePoint now) {
+Status GraphCore::Loop(std::string_view run, std::string_view from, std::string_view to,
+                       TimePoint now) {
   const Result<Place> place = FindPlace(run, from, now);
   if (!place) return place.error();
   RunGraph& graph = place->run->graph;

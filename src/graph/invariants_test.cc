@@ -1,4 +1,5 @@
-// What must hold for any graph.
+// SPDX-License-Identifier: Apache-2.0
+// Properties that hold for every graph.
 #include <algorithm>
 #include <random>
 #include <set>
@@ -87,7 +88,7 @@ TEST(Invariant, RenamingChangesNothing) {
     const std::vector<int> names = random.Shuffled(steps);
     OneRun plain;
     Build(&plain, shape);
-    OneRun renamed;  // Added in another order, under other names.
+    OneRun renamed;  // The same run, built in another order and with other names.
     for (const int i : random.Shuffled(steps)) {
       const std::string id = Id(names[static_cast<std::size_t>(i)]);
       renamed.Add({id, id, shape.joins[static_cast<std::size_t>(i)]});

@@ -1,4 +1,5 @@
-// From steps to agents to keys, and the list of what changed.
+// SPDX-License-Identifier: Apache-2.0
+// Brings agents and keys up to date with their steps, and lists the keys that changed.
 #include <algorithm>
 #include <cmath>
 
@@ -7,11 +8,11 @@
 namespace spillway {
 namespace {
 
-// What nobody believes any more: six times overdue.
+// Advice with less confidence is ignored: that is six times overdue.
 constexpr double kConfLeast = 1.0 / 64;
-// A step of unknown length, to compare advice with steps.
+// Assumed duration of a step, to compare advice in time with distances in steps.
 constexpr Duration kStep = std::chrono::seconds(10);
-// Advice given for "now" is believed for a second or two.
+// Advice given for "now" stays valid for a second or two.
 constexpr Duration kAdviceLeast = std::chrono::seconds(1);
 
 Want FromAdvice(const AdvisedUse& advice, TimePoint now) {
@@ -30,8 +31,9 @@ Want FromAdvice(const AdvisedUse& advice, TimePoint now) {
   return want;
 }
 
-// Time passing as foreseen is no change.
-bool AsForeseen(const KeyRecord& key, const Want& want, TimePoint now) {
+// Whether the key is needed as predicted when it was last reported. If only time has passed as
+// predicted, that is no change.
+bool AsPredicted(const KeyRecord& key, const Want& want, TimePoint now) {
   Want same = key.told;
   same.start = want.start;
   same.conf = want.conf;
@@ -94,17 +96,17 @@ void KeyTable::Settle(const StepReader& reader, TimePoint now, std::uint64_t* ve
   dirty_keys_.clear();
 }
 
-// True: its answer is another than the one told.
+// Computes a key's Want. True: it differs from the one last reported.
 bool KeyTable::SettleKey(KeyIndex at, TimePoint now) {
   KeyRecord& key = keys_[at];
   Want want;
   for (const auto& [agent, count] : key.wanters) want.Merge(agents_[agent].want);
-  if (want.steps != kNeverSteps) key.was_bound = true;  // A step wants what its agent owns.
+  if (want.steps != kNeverSteps) key.was_bound = true;  // A step uses a key that its agent owns.
   const bool unwanted = key.advised_by != kNoIndex && !(agents_[key.advised_by].advice->p > 0);
   const bool known = key.was_bound || !key.wanters.empty();
   const bool retired = !want.wanted() && (key.was_bound || unwanted);
   key.want = want;
-  if (known == key.known && retired == key.retired && AsForeseen(key, want, now)) return false;
+  if (known == key.known && retired == key.retired && AsPredicted(key, want, now)) return false;
   key.known = known;
   key.retired = retired;
   key.told = want;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "graph/key_table.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ AgentIndex KeyTable::NewAgent() {
   }
   const AgentIndex at = free_agents_.back();
   free_agents_.pop_back();
-  const bool dirty = agents_[at].dirty;  // It may still stand in the list.
+  const bool dirty = agents_[at].dirty;  // The old index may still be in dirty_agents_.
   agents_[at] = AgentRecord();
   agents_[at].dirty = dirty;
   return at;
@@ -211,7 +212,7 @@ KeyIndex KeyTable::KeyFor(std::string_view name, KeyIndex kept) {
   const KeyIndex at = free_keys_.back();
   free_keys_.pop_back();
   KeyRecord& key = keys_[at];
-  const bool dirty = key.dirty;  // It may still stand in the list.
+  const bool dirty = key.dirty;  // The old index may still be in dirty_keys_.
   key = KeyRecord();
   key.dirty = dirty;
   key.name = name;
@@ -220,7 +221,7 @@ KeyIndex KeyTable::KeyFor(std::string_view name, KeyIndex kept) {
   return at;
 }
 
-// The least recently changed of those nobody wants are forgotten.
+// Forgets the least recently changed key that no agent needs, if there is one among the 64 oldest.
 void KeyTable::MakeRoom(KeyIndex kept) {
   constexpr int kLooksMax = 64;
   KeyIndex at = oldest_;
@@ -264,7 +265,7 @@ bool KeyTable::FreeIfUnused(KeyIndex at) {
   return true;
 }
 
-// Walks up until somebody wanted it already.
+// Walks up to the first ancestor that already has this wanter.
 void KeyTable::AddWanter(KeyIndex from, AgentIndex agent) {
   for (KeyIndex at = from; at != kNoIndex; at = keys_[at].parent) {
     KeyRecord& key = keys_[at];
@@ -296,7 +297,7 @@ void KeyTable::DirtyKey(KeyIndex at) {
   dirty_keys_.push_back(at);
 }
 
-// Where one walk went, the next may stop.
+// Stops where an earlier walk has been.
 void KeyTable::DirtyUpwards(KeyIndex at) {
   for (; at != kNoIndex && !keys_[at].walked; at = keys_[at].parent) {
     DirtyKey(at);

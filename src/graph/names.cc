@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "spillway/step_graph_types.h"
 
 namespace spillway {

@@ -1,5 +1,6 @@
-// Random graphs against the naive fixpoint. `make graph-check GRAPHS=100000`
-// tries as many as you like.
+// SPDX-License-Identifier: Apache-2.0
+// Random graphs, compared with the naive implementation. `make graph-check GRAPHS=100000` tries as
+// many as given.
 #include <cstdlib>
 
 #include <gtest/gtest.h>

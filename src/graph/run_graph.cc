@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "graph/run_graph.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ bool Spent(const RunStep& step) { return step.visits_max != 0 && step.visits >= 
 StepIndex RunGraph::AddStep(const RunStep& step) {
   const auto at = static_cast<StepIndex>(steps_.size());
   steps_.push_back(step);
-  steps_[at].place = at;  // Without edges it may stand last.
+  steps_[at].place = at;  // It has no edges yet, so the last place is right.
   order_.push_back(at);
   group_of_.push_back(kNoIndex);
   mark_.push_back(0);
@@ -40,13 +41,13 @@ void RunGraph::AddEdge(const RunEdge& added) {
   to.last_in = at;
   if (added.kind == EdgeKind::kBack) ++back_edges_;
   if (added.choice != kNoIndex) shares_stale_ = true;
-  // An edge that points onward in a run without loops changes no order.
+  // In a run without loops, an edge from an earlier to a later place needs no new order.
   if (back_edges_ > 0 || from.place >= to.place) shape_stale_ = true;
   Touch(added.to);
 }
 
 std::optional<EdgeIndex> RunGraph::FindEdge(StepIndex from, StepIndex to, EdgeKind kind) const {
-  // From both ends at once: one of them may have very many.
+  // Searches from both ends in turn: one of them may have very many edges.
   EdgeIndex out = steps_[from].first_out;
   EdgeIndex in = steps_[to].first_in;
   while (out != kNoIndex && in != kNoIndex) {
@@ -86,7 +87,7 @@ void RunGraph::SetState(StepIndex at, StepState state) {
 bool RunGraph::Start(StepIndex at, TimePoint now) {
   bool expected = state(at) == StepState::kReady && !Spent(steps_[at]);
   if (!expected) {
-    // Who starts a loop's head anew has taken its BACK edge, and need not say so.
+    // Starting a loop's first step again implies that its BACK edge was taken.
     const std::optional<EdgeIndex> back = TakenBackEdge(at);
     if (back) {
       expected = Loop(*back, BodyOf(*back));
@@ -115,8 +116,7 @@ std::optional<EdgeIndex> RunGraph::TakenBackEdge(StepIndex head) const {
   return std::nullopt;
 }
 
-// Whoever starts out of turn knows better: all it waits for, and all that waits
-// for, is over.
+// A step started before it was ready: everything it depends on counts as done, transitively.
 void RunGraph::AssumeDoneBefore(StepIndex at) {
   std::vector<StepIndex> todo = {at};
   while (!todo.empty()) {
@@ -176,8 +176,8 @@ void RunGraph::CountTaken(StepIndex at, std::span<const StepIndex> taken) {
     if (std::ranges::binary_search(taken, edge.to)) estimates_->Count(edge.count);
     totals[edge.choice] += estimates_->count(edge.count);
   }
-  // One more of n moves a share by at most 1/n: below 64 each counts, beyond
-  // that every (n/64)th.
+  // One more of n moves a share by at most 1/n. Below 64 every count is published, then every
+  // (n/64)th.
   const bool moved = std::ranges::any_of(
       totals, [](const auto& t) { return t.second < 64 || t.second % (t.second / 64) == 0; });
   if (moved) estimates_->Publish();
@@ -203,13 +203,14 @@ void RunGraph::Reset(StepIndex at, StepIndex head) {
   RunStep& step = steps_[at];
   step.poisoned = false;
   step.released = at == head;
-  // One whose visits are used up sits this round out; the head was named, and runs.
+  // A step without visits left is skipped this time. The loop's first step was named by the caller,
+  // so it runs.
   SetState(at, Spent(step) && at != head ? StepState::kSkipped : StepState::kPending);
   ForgetChoices(at);
 }
 
-// Only a done step has edges that were not taken. It is so no longer, so its
-// value changes, and all after it are looked at again.
+// Only a done step can have edges not taken. It is no longer done, so its value changes and its
+// successors are evaluated again.
 void RunGraph::ForgetChoices(StepIndex at) {
   for (EdgeIndex e = steps_[at].first_out; e != kNoIndex; e = edges_[e].next_out) {
     edges_[e].not_taken = false;
@@ -218,8 +219,8 @@ void RunGraph::ForgetChoices(StepIndex at) {
 
 // --- shares of choices ---
 
-// Those of a choice whose probability was not given share what the others
-// leave, by what was learnt; with nothing learnt, equally.
+// Edges of a choice without a given probability share what the others leave: in proportion to
+// learned counts, or equally if none were learned.
 void RunGraph::ReadShares() {
   std::vector<EdgeIndex> open;
   for (EdgeIndex e = 0; e < edges_.size(); ++e) {

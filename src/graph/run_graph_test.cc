@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "graph/run_graph.h"
 
 #include <random>
@@ -37,14 +38,15 @@ TEST(RunGraph, AMillionStepsInARowNeedNoStack) {
   Estimates estimates;
   RunGraph graph(&estimates, At(0));
   for (StepIndex i = 0; i < kSteps; ++i) Add(&graph);
-  for (StepIndex i = kSteps - 1; i > 0; --i) Join2(&graph, i, i - 1);  // Against the order.
+  // In the reverse of the order.
+  for (StepIndex i = kSteps - 1; i > 0; --i) Join2(&graph, i, i - 1);
   Join2(&graph, 0, kSteps - 1, EdgeKind::kBack);
   Settle(&graph, 1);
   EXPECT_EQ(graph.value(0).steps, static_cast<std::int32_t>(kSteps) - 1);
   EXPECT_EQ(graph.BodyOf(*graph.FindEdge(0, kSteps - 1, EdgeKind::kBack)).size(), kSteps);
-  EXPECT_FALSE(graph.Start(0, At(2)));  // Out of turn: all before it are done.
+  EXPECT_FALSE(graph.Start(0, At(2)));  // Not ready: all steps before it count as done.
   Settle(&graph, 3);
-  EXPECT_EQ(graph.value(1).steps, static_cast<std::int32_t>(kSteps) - 1);  // Next time round.
+  EXPECT_EQ(graph.value(1).steps, static_cast<std::int32_t>(kSteps) - 1);  // In the next visit.
 }
 
 TEST(RunGraph, AMillionStepsInACircleNeverStart) {
@@ -61,7 +63,7 @@ TEST(RunGraph, AMillionStepsInACircleNeverStart) {
 TEST(RunGraph, AChangeIsCarriedOnOnlyAsFarAsItMakesADifference) {
   Estimates estimates;
   RunGraph graph(&estimates, At(0));
-  // A hundred chains of a hundred steps: only one of them hears of its own.
+  // A hundred chains of a hundred steps: a change reaches only its own chain.
   for (StepIndex chain = 0; chain < 100; ++chain) {
     for (StepIndex i = 0; i < 100; ++i) {
       Add(&graph);
@@ -73,7 +75,7 @@ TEST(RunGraph, AChangeIsCarriedOnOnlyAsFarAsItMakesADifference) {
   graph.Start(700, At(1));
   std::vector<StepIndex> changed;
   graph.Settle(At(1), &changed);
-  EXPECT_LE(graph.evaluations() - before, 4U);  // Ready and running are equally near.
+  EXPECT_LE(graph.evaluations() - before, 4U);  // Ready and running have the same distance.
   graph.Finish(700, std::nullopt, At(1));
   changed.clear();
   graph.Settle(At(1), &changed);
@@ -81,7 +83,7 @@ TEST(RunGraph, AChangeIsCarriedOnOnlyAsFarAsItMakesADifference) {
   for (const StepIndex at : changed) EXPECT_EQ(at / 100, 7U);
 }
 
-// Chains that join and part, and go round.
+// Chains that join and split, with loops.
 RunGraph Long(Estimates* estimates, StepIndex steps, std::mt19937_64* random) {
   RunGraph graph(estimates, At(0));
   for (StepIndex i = 0; i < steps; ++i) {
@@ -163,7 +165,7 @@ TEST(RunGraph, GrowingOnwardNeedsNoNewOrder) {
   EXPECT_EQ(graph.value(1999).steps, 1999);
 }
 
-// --- incremental and from nothing ---
+// --- incremental and from scratch ---
 
 class TwoWays {
  public:

@@ -1,4 +1,5 @@
-// Carries changes on, in the order of the edges, as far as they make a difference.
+// SPDX-License-Identifier: Apache-2.0
+// Carries changes along the edges, in order, until no value changes.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -10,8 +11,8 @@ namespace {
 
 constexpr std::int32_t kNear = 64;
 
-// A sixteenth of the power of two below. All from one power to the next move
-// together, so what each of those on the way holds back adds up to an eighth.
+// The change that may be held back: a sixteenth of the power of two below `of`. All values between
+// two powers of two hold back the same, so along a path this adds up to at most an eighth.
 std::uint64_t Slack(std::int64_t of) {
   return of <= 0 ? 0 : std::bit_floor(static_cast<std::uint64_t>(of)) / 16;
 }
@@ -19,7 +20,7 @@ bool Within(std::int64_t a, std::int64_t b, std::uint64_t slack) {
   return static_cast<std::uint64_t>(std::abs(a - b)) <= slack;
 }
 
-// Far away, a little nearer, and else as it was.
+// Whether a distant step only came a little nearer and is otherwise unchanged.
 bool NearlyAs(const Value& was, const Value& is) {
   if (!was.comes() || !is.comes() || is.steps <= kNear || is.steps > was.steps) return false;
   if (was.skipped != is.skipped || was.p != is.p) return false;
@@ -65,7 +66,8 @@ void RunGraph::Unsettle() {
 void RunGraph::Settle(TimePoint now, std::vector<StepIndex>* changed, Far far) {
   const bool reshaped = shape_stale_;
   if (shape_stale_) Reshape();
-  // Places are others now, and all are looked at; circles are solved as a whole.
+  // After Reshape places differ and all steps are evaluated. A run with cycles is always exact:
+  // cycles are solved as a whole.
   roughly_ = far == Far::kRoughly && groups_.empty();
   if (reshaped || !roughly_) TakeUpHeld();
   if (estimates_seen_ != estimates_->version()) {

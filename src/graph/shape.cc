@@ -1,5 +1,6 @@
-// The shape of a run: an order in which FORWARD edges point onward, the cycles
-// in it, and the bodies of loops.
+// SPDX-License-Identifier: Apache-2.0
+// The shape of a run: an order in which FORWARD edges point to later places, the cycles in it, and
+// the bodies of loops.
 #include <algorithm>
 #include <cassert>
 
@@ -16,8 +17,7 @@ void RunGraph::Reshape() {
 
 namespace {
 
-// Tarjan's strongly connected components, with a stack of our own. They come
-// out last first.
+// Tarjan's strongly connected components, with an explicit stack. Components are found last first.
 class Components {
  public:
   Components(std::span<const RunStep> steps, std::span<const RunEdge> edges)
@@ -93,7 +93,7 @@ class Components {
 
 void RunGraph::SortSteps() {
   const auto total = static_cast<std::uint32_t>(steps_.size());
-  std::uint32_t end = total;  // Places are given from the last one down.
+  std::uint32_t end = total;  // Places are assigned from the last one down.
   groups_.clear();
   std::ranges::fill(group_of_, kNoIndex);
   Components(steps_, edges_).Find([&](std::span<const StepIndex> component) {
@@ -127,8 +127,8 @@ void RunGraph::FindLoops() {
   SetEntries(std::move(outside));
 }
 
-// All BACK edges to one head at once: their bodies differ, but whether the two
-// ends of an edge share one of them does not depend on which.
+// Handles all BACK edges to one head together. Their bodies differ, but whether both ends of an
+// edge are in a common body does not depend on which BACK edge it was.
 void RunGraph::FindLoop(StepIndex head, std::vector<Entry>* outside) {
   std::vector<StepIndex> sources;
   for (EdgeIndex e = steps_[head].first_in; e != kNoIndex; e = edges_[e].next_in) {
@@ -151,7 +151,7 @@ void RunGraph::FindLoop(StepIndex head, std::vector<Entry>* outside) {
   }
 }
 
-// Of those, the edges that no other loop holds are truly from outside.
+// Of the candidates, keeps steps with an edge from outside every loop.
 void RunGraph::SetEntries(std::vector<Entry> outside) {
   std::erase_if(outside, [this](const Entry& entry) {
     for (EdgeIndex e = steps_[entry.key].first_in; e != kNoIndex; e = edges_[e].next_in) {
@@ -168,7 +168,7 @@ void RunGraph::SetEntries(std::vector<Entry> outside) {
   std::ranges::sort(entries_of_head_, {}, both);
 }
 
-// After it, mark_now_ marks what the head reaches and mark_now_ + 1 the body.
+// Afterwards mark_now_ marks steps reached from the head, and mark_now_ + 1 the body.
 std::vector<StepIndex> RunGraph::FindBody(std::span<const StepIndex> sources, StepIndex head) {
   MarkReached(sources, head);
   std::vector<StepIndex> body;
@@ -179,7 +179,7 @@ std::vector<StepIndex> RunGraph::FindBody(std::span<const StepIndex> sources, St
   };
   for (const StepIndex source : sources) add(source);
   std::size_t next = 0;
-  while (next < body.size()) {  // It grows meanwhile.
+  while (next < body.size()) {  // `body` grows during the loop.
     for (EdgeIndex e = steps_[body[next++]].first_in; e != kNoIndex; e = edges_[e].next_in) {
       if (edges_[e].kind == EdgeKind::kForward) add(edges_[e].from);
     }
@@ -187,8 +187,8 @@ std::vector<StepIndex> RunGraph::FindBody(std::span<const StepIndex> sources, St
   return body;
 }
 
-// Nothing beyond the last source leads back to one, so a short loop in a long
-// run is found in short time.
+// No step after the last source leads back to one. So a short loop in a long run is found in short
+// time.
 void RunGraph::MarkReached(std::span<const StepIndex> sources, StepIndex head) {
   std::uint32_t limit = 0;
   for (const StepIndex source : sources) {
@@ -205,7 +205,7 @@ void RunGraph::MarkReached(std::span<const StepIndex> sources, StepIndex head) {
   };
   add(head);
   std::size_t next = 0;
-  while (next < reached.size()) {  // It grows meanwhile.
+  while (next < reached.size()) {  // `reached` grows during the loop.
     for (EdgeIndex e = steps_[reached[next++]].first_out; e != kNoIndex; e = edges_[e].next_out) {
       if (edges_[e].kind == EdgeKind::kForward) add(edges_[e].to);
     }

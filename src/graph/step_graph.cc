@@ -1,4 +1,5 @@
-// StepGraph is Impl behind a mutex.
+// SPDX-License-Identifier: Apache-2.0
+// StepGraph: takes the mutex and calls GraphCore.
 #include "spillway/step_graph.h"
 
 #include "graph/document.h"
@@ -6,16 +7,17 @@
 
 namespace spillway {
 
-using Lock = std::lock_guard<std::mutex>;
+using Lock = MutexLock;
 
-// For whoever tells it something: held like a lock; then those who listen hear.
-class StepGraph::Telling {
+// A lock for calls that give input to the graph. On destruction it releases the mutex and then
+// calls the listeners.
+class SPILLWAY_SCOPED_CAPABILITY StepGraph::Telling {
  public:
-  explicit Telling(Impl* impl) : impl_(impl), lock_(impl->mutex) {}
-  ~Telling() {
-    impl_->times_told.fetch_add(1, std::memory_order_release);
-    const auto listeners = impl_->listeners;
-    lock_.unlock();
+  explicit Telling(Impl& impl) SPILLWAY_ACQUIRE(impl.mutex) : impl_(impl) { impl.mutex.lock(); }
+  ~Telling() SPILLWAY_RELEASE() {
+    impl_.times_told.fetch_add(1, std::memory_order_release);
+    const auto listeners = impl_.listeners;
+    impl_.mutex.unlock();
     if (listeners == nullptr) return;
     for (const Impl::Listener& listener : *listeners) listener.heard();
   }
@@ -23,88 +25,87 @@ class StepGraph::Telling {
   Telling& operator=(const Telling&) = delete;
 
  private:
-  Impl* const impl_;
-  std::unique_lock<std::mutex> lock_;
+  Impl& impl_;
 };
 
 StepGraph::StepGraph(const StepGraphOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 StepGraph::~StepGraph() = default;
 
 Status StepGraph::BeginRun(std::string_view run, const RunSpec& spec, TimePoint now) {
-  const Telling telling(impl_.get());
-  return impl_->BeginRun(run, spec, now);
+  const Telling telling(*impl_);
+  return impl_->core.BeginRun(run, spec, now);
 }
 Status StepGraph::AddStep(std::string_view run, const StepSpec& step, TimePoint now) {
-  const Telling telling(impl_.get());
-  return impl_->AddStep(run, step, now);
+  const Telling telling(*impl_);
+  return impl_->core.AddStep(run, step, now);
 }
 Status StepGraph::AddEdge(std::string_view run, const EdgeSpec& edge, TimePoint now) {
-  const Telling telling(impl_.get());
-  return impl_->AddEdge(run, edge, now);
+  const Telling telling(*impl_);
+  return impl_->core.AddEdge(run, edge, now);
 }
 Status StepGraph::Bind(std::string_view run, std::string_view agent, std::string_view key,
                        KeyKind kind, TimePoint now) {
-  const Telling telling(impl_.get());
-  return impl_->Bind(run, agent, key, kind, now);
+  const Telling telling(*impl_);
+  return impl_->core.Bind(run, agent, key, kind, now);
 }
 Status StepGraph::Link(std::string_view key, std::string_view parent) {
-  const Telling telling(impl_.get());
-  return impl_->Link(key, parent);
+  const Telling telling(*impl_);
+  return impl_->core.Link(key, parent);
 }
 
 Result<std::string> StepGraph::Load(std::string_view json, TimePoint now) {
   const Result<GraphDocument> document = ParseGraphDocument(json);
   if (!document) return document.error();
-  const Telling telling(impl_.get());
-  if (Status ok = impl_->Load(*document, now); !ok) return ok.error();
+  const Telling telling(*impl_);
+  if (Status ok = impl_->core.Load(*document, now); !ok) return ok.error();
   return document->run;
 }
 
 Status StepGraph::Start(std::string_view run, std::string_view step, TimePoint now) {
-  const Telling telling(impl_.get());
-  return impl_->Start(run, step, now);
+  const Telling telling(*impl_);
+  return impl_->core.Start(run, step, now);
 }
 Status StepGraph::Finish(std::string_view run, std::string_view step,
                          const std::optional<std::vector<std::string>>& taken, TimePoint now) {
-  const Telling telling(impl_.get());
-  return impl_->Finish(run, step, taken, now);
+  const Telling telling(*impl_);
+  return impl_->core.Finish(run, step, taken, now);
 }
 Status StepGraph::Skip(std::string_view run, std::string_view step, TimePoint now) {
-  const Telling telling(impl_.get());
-  return impl_->Skip(run, step, now);
+  const Telling telling(*impl_);
+  return impl_->core.Skip(run, step, now);
 }
 Status StepGraph::Fail(std::string_view run, std::string_view step, OnFail on_fail, TimePoint now) {
-  const Telling telling(impl_.get());
-  return impl_->Fail(run, step, on_fail, now);
+  const Telling telling(*impl_);
+  return impl_->core.Fail(run, step, on_fail, now);
 }
 Status StepGraph::Loop(std::string_view run, std::string_view from, std::string_view to,
                        TimePoint now) {
-  const Telling telling(impl_.get());
-  return impl_->Loop(run, from, to, now);
+  const Telling telling(*impl_);
+  return impl_->core.Loop(run, from, to, now);
 }
 Status StepGraph::EndRun(std::string_view run, RunState how, TimePoint now) {
-  const Telling telling(impl_.get());
-  return impl_->EndRun(run, how, now);
+  const Telling telling(*impl_);
+  return impl_->core.EndRun(run, how, now);
 }
 std::vector<std::string> StepGraph::Expire(TimePoint now) {
-  const Telling telling(impl_.get());
-  return impl_->Expire(now);
+  const Telling telling(*impl_);
+  return impl_->core.Expire(now);
 }
 Status StepGraph::Advise(std::string_view key, Duration eta, double p, TimePoint now) {
-  const Telling telling(impl_.get());
-  return impl_->Advise(key, eta, p, now);
+  const Telling telling(*impl_);
+  return impl_->core.Advise(key, eta, p, now);
 }
 void StepGraph::Forget(std::string_view key) {
-  const Telling telling(impl_.get());
-  impl_->Forget(key);
+  const Telling telling(*impl_);
+  impl_->core.Forget(key);
 }
 Status StepGraph::Own(std::string_view agent, std::string_view key) {
-  const Telling telling(impl_.get());
-  return impl_->Own(agent, key);
+  const Telling telling(*impl_);
+  return impl_->core.Own(agent, key);
 }
 void StepGraph::Disown(std::string_view agent, std::string_view key) {
-  const Telling telling(impl_.get());
-  impl_->Disown(agent, key);
+  const Telling telling(*impl_);
+  impl_->core.Disown(agent, key);
 }
 
 Result<std::optional<std::uint32_t>> StepGraph::steps_to_execution(std::string_view run,
@@ -117,74 +118,74 @@ Result<std::optional<std::uint32_t>> StepGraph::steps_to_execution(std::string_v
 Result<StepFacts> StepGraph::Step(std::string_view run, std::string_view step,
                                   TimePoint now) const {
   const Lock lock(impl_->mutex);
-  return impl_->Step(run, step, now);
+  return impl_->core.Step(run, step, now);
 }
 Result<std::vector<StepFacts>> StepGraph::Steps(std::string_view run, TimePoint now) const {
   const Lock lock(impl_->mutex);
-  return impl_->Steps(run, now);
+  return impl_->core.Steps(run, now);
 }
 std::vector<RunView> StepGraph::View(const ViewQuery& query, TimePoint now) const {
   const Lock lock(impl_->mutex);
-  return impl_->View(query, now);
+  return impl_->core.View(query, now);
 }
 Result<std::vector<Finding>> StepGraph::Validate(std::string_view run) const {
   const Lock lock(impl_->mutex);
-  return impl_->Validate(run);
+  return impl_->core.Validate(run);
 }
 std::optional<RunState> StepGraph::run_state(std::string_view run) const {
   const Lock lock(impl_->mutex);
-  return impl_->run_state(run);
+  return impl_->core.run_state(run);
 }
 
 KeyFacts StepGraph::Facts(std::string_view key, TimePoint now) const {
   const Lock lock(impl_->mutex);
-  return impl_->Facts(key, now, Far::kExact);
+  return impl_->core.Facts(key, now, Far::kExact);
 }
 KeyFacts StepGraph::Glance(std::string_view key, TimePoint now) const {
   const Lock lock(impl_->mutex);
-  return impl_->Facts(key, now, Far::kRoughly);
+  return impl_->core.Facts(key, now, Far::kRoughly);
 }
 Result<std::string> StepGraph::AgentOf(std::string_view run, std::string_view step) const {
   const Lock lock(impl_->mutex);
-  return impl_->AgentOf(run, step);
+  return impl_->core.AgentOf(run, step);
 }
 Changes StepGraph::ChangedSince(std::uint64_t version, TimePoint now) const {
   const Lock lock(impl_->mutex);
-  return impl_->ChangedSince(version, now);
+  return impl_->core.ChangedSince(version, now);
 }
 Pulse StepGraph::VisitChanges(std::uint64_t version, TimePoint now, const KeyVisitor& visit) const {
   const Lock lock(impl_->mutex);
-  return impl_->VisitChanges(version, now, visit);
+  return impl_->core.VisitChanges(version, now, visit);
 }
 std::uint64_t StepGraph::told() const { return impl_->times_told.load(std::memory_order_acquire); }
 std::uint64_t StepGraph::version() const {
   const Lock lock(impl_->mutex);
-  return impl_->version();
+  return impl_->core.version();
 }
 std::vector<std::string> StepGraph::eviction_order(std::size_t most, TimePoint now) const {
   const Lock lock(impl_->mutex);
-  return impl_->eviction_order(most, now);
+  return impl_->core.eviction_order(most, now);
 }
 std::vector<PrefetchCandidate> StepGraph::prefetch_candidates(const PrefetchQuery& query,
                                                               TimePoint now) const {
   const Lock lock(impl_->mutex);
-  return impl_->prefetch_candidates(query, now);
+  return impl_->core.prefetch_candidates(query, now);
 }
 std::optional<KeyExplanation> StepGraph::Explain(std::string_view key, TimePoint now) const {
   const Lock lock(impl_->mutex);
-  return impl_->Explain(key, now);
+  return impl_->core.Explain(key, now);
 }
 
 std::vector<std::string> StepGraph::get_eviction_priority_order(std::string_view client,
                                                                 TimePoint now) const {
   const Lock lock(impl_->mutex);
-  return impl_->AgentOrder(client, now);
+  return impl_->core.AgentOrder(client, now);
 }
 std::optional<std::uint32_t> StepGraph::compute_steps_to_execution(std::string_view client,
                                                                    std::string_view agent,
                                                                    TimePoint now) const {
   const Lock lock(impl_->mutex);
-  return impl_->AgentSteps(client, agent, now);
+  return impl_->core.AgentSteps(client, agent, now);
 }
 
 void StepGraph::Listen(const void* who, std::function<void()> heard) {
@@ -198,11 +199,11 @@ void StepGraph::Listen(const void* who, std::function<void()> heard) {
 
 bool StepGraph::attached() const {
   const Lock lock(impl_->mutex);
-  return impl_->attached();
+  return impl_->core.attached();
 }
 StepGraphStats StepGraph::stats() const {
   const Lock lock(impl_->mutex);
-  return impl_->stats();
+  return impl_->core.stats();
 }
 
 }  // namespace spillway

@@ -1,18 +1,20 @@
-// Behind StepGraph: names, runs that begin, expire and end, and the way from
-// their steps to the keys. One mutex, taken by StepGraph's methods; nothing in
-// here locks.
+// SPDX-License-Identifier: Apache-2.0
+// The implementation of StepGraph: GraphCore has the names, the life of runs, and the path from
+// their steps to the keys, and knows no threads; StepGraph's methods hold the mutex around every
+// call of it.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
+#include "base/name_hash.h"
 #include "graph/document.h"
 #include "graph/estimates.h"
 #include "graph/key_table.h"
@@ -21,6 +23,7 @@
 
 namespace spillway {
 
+// A live run: its graph, and the names of its steps, choices, agents and bindings.
 struct NamedRun {
   NamedRun(std::string_view run_name, const RunSpec& run_spec, Estimates* estimates, TimePoint now)
       : name(run_name), spec(run_spec), graph(estimates, now) {}
@@ -28,23 +31,24 @@ struct NamedRun {
   const std::string name;
   const RunSpec spec;
   RunGraph graph;
-  std::unordered_map<std::string, StepIndex> steps;
-  std::vector<const std::string*> step_names;  // They live in the map above.
-  std::unordered_map<std::string, std::uint32_t> choices;
-  std::vector<AgentIndex> agents;  // Sorted, each once.
+  std::unordered_map<std::string, StepIndex, NameHash> steps;
+  std::vector<const std::string*> step_names;  // By StepIndex. They point into the keys of `steps`.
+  std::unordered_map<std::string, std::uint32_t, NameHash> choices;
+  std::vector<AgentIndex> agents;  // Sorted, without duplicates.
   std::vector<BindingIndex> bindings;
   TimePoint last_said;
   std::optional<TimePoint> deadline;
-  std::list<RunSlot>::iterator quiet;  // Its place among the live.
-  bool dirty = false;                  // It stands in the list of such;
-  bool rough = false;                  // and in that of those settled roughly.
+  std::list<RunSlot>::iterator quiet;  // Its position in quiet_.
+  bool dirty = false;                  // In dirty_runs_.
+  bool rough = false;                  // In rough_runs_: some of its values are approximate.
 };
 
-class StepGraph::Impl final : public StepReader {
+class GraphCore final : public StepReader {
  public:
-  explicit Impl(const StepGraphOptions& options) : options_(options), keys_(options.keys_max) {}
+  explicit GraphCore(const StepGraphOptions& options)
+      : options_(options), keys_(options.keys_max) {}
 
-  // --- what there is to do, what happens (impl_tell.cc) ---
+  // --- input (impl_tell.cc) ---
   Status BeginRun(std::string_view run, const RunSpec& spec, TimePoint now);
   Status AddStep(std::string_view run, const StepSpec& step, TimePoint now);
   Status AddEdge(std::string_view run, const EdgeSpec& edge, TimePoint now);
@@ -65,7 +69,7 @@ class StepGraph::Impl final : public StepReader {
   Status Own(std::string_view agent, std::string_view key);
   void Disown(std::string_view agent, std::string_view key);
 
-  // --- what follows (impl_ask.cc) ---
+  // --- queries (impl_ask.cc) ---
   Result<StepFacts> Step(std::string_view run, std::string_view step, TimePoint now);
   Result<std::vector<StepFacts>> Steps(std::string_view run, TimePoint now);
   std::vector<RunView> View(ViewQuery left, TimePoint now);
@@ -87,20 +91,12 @@ class StepGraph::Impl final : public StepReader {
 
   Want Read(StepRef step) const override;
 
-  std::mutex mutex;
-  std::atomic<std::uint64_t> times_told{0};  // How often it was told anything.
-  struct Listener {
-    const void* who;
-    std::function<void()> heard;
-  };
-  std::shared_ptr<const std::vector<Listener>> listeners;  // Guarded by mutex.
-
  private:
   Status LoadSteps(const GraphDocument& document, TimePoint now);
   Status LoadBindings(const GraphDocument& document, TimePoint now);
   Result<NamedRun*> LiveRun(std::string_view name);
   Result<StepIndex> FindStep(const NamedRun& run, std::string_view name) const;
-  // A live run that was just spoken of, and one of its steps; settled.
+  // A live run, after Settle, and one of its steps.
   struct Place {
     NamedRun* run = nullptr;
     StepIndex step = 0;
@@ -117,7 +113,7 @@ class StepGraph::Impl final : public StepReader {
   void MeanMoved(AgentIndex agent);
   void Drop(RunSlot slot, RunState how);
 
-  // Brings everything to `now`, and keys to at most a tick before.
+  // Brings all runs up to `now`. Keys may be older by at most eta_tick.
   void Settle(TimePoint now, Far far = Far::kExact);
   void SettleRun(NamedRun* run, TimePoint now, Far far);
   TimePoint Latest(TimePoint now);
@@ -130,10 +126,10 @@ class StepGraph::Impl final : public StepReader {
   KeyTable keys_;
   std::vector<std::unique_ptr<NamedRun>> runs_;
   std::vector<RunSlot> free_runs_;
-  std::unordered_map<std::string, RunSlot> names_;
-  std::list<RunSlot> quiet_;  // Live runs, the longest not spoken of first.
+  std::unordered_map<std::string, RunSlot, NameHash> names_;
+  std::list<RunSlot> quiet_;  // Live runs, the longest idle first.
   std::set<std::pair<TimePoint, RunSlot>> deadlines_;
-  std::list<std::pair<std::string, RunState>> ended_;  // The latest first, 1,024 at most.
+  std::list<std::pair<std::string, RunState>> ended_;  // Newest first, at most 1,024.
   std::vector<RunSlot> dirty_runs_;
   std::vector<RunSlot> rough_runs_;
   TimePoint latest_;
@@ -147,6 +143,21 @@ class StepGraph::Impl final : public StepReader {
   std::uint64_t evaluations_ = 0;  // Of runs that have ended.
   std::size_t steps_ = 0;
   std::size_t edges_ = 0;
+};
+
+class StepGraph::Impl {
+ public:
+  explicit Impl(const StepGraphOptions& options) : core(options) {}
+
+  struct Listener {
+    const void* who;
+    std::function<void()> heard;
+  };
+
+  Mutex mutex;
+  GraphCore core SPILLWAY_GUARDED_BY(mutex);
+  std::shared_ptr<const std::vector<Listener>> listeners SPILLWAY_GUARDED_BY(mutex);
+  std::atomic<std::uint64_t> times_told{0};  // Number of inputs so far.
 };
 
 }  // namespace spillway

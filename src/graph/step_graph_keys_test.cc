@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 
@@ -23,7 +24,7 @@ using testing::OneRun;
 using ::testing::UnorderedElementsAre;
 using Names = std::vector<std::string>;
 
-// --- time and chance ---
+// --- time and probability ---
 
 TEST(StepGraphTime, EtaAddsUpWhatRemains) {
   OneRun r;
@@ -53,12 +54,12 @@ TEST(StepGraphTime, DurationsAreLearntByAgentThenByRun) {
   r.Add({"a2", "worker"});
   r.Add({"b", "other"});
   r.Chain("a1>a2>b>c");
-  EXPECT_DOUBLE_EQ(r.Of("a2").eta_ms, 10'000);  // Nothing known.
+  EXPECT_DOUBLE_EQ(r.Of("a2").eta_ms, 10'000);  // Nothing is known.
   r.Start("a1");
   r.now += seconds(3);
   r.Finish("a1");
-  EXPECT_DOUBLE_EQ(r.Of("b").eta_ms, 3000);  // As the agent did before.
-  EXPECT_DOUBLE_EQ(r.Of("c").eta_ms, 6000);  // As the run's steps do.
+  EXPECT_DOUBLE_EQ(r.Of("b").eta_ms, 3000);  // From the agent's earlier steps.
+  EXPECT_DOUBLE_EQ(r.Of("c").eta_ms, 6000);  // From the run's other steps.
   OneRun other("other", {}, &graph);
   other.now = r.now;
   other.Add({"x", "worker"});
@@ -87,8 +88,8 @@ TEST(StepGraphTime, BranchesAreLearntAcrossRunsOfAWorkflow) {
   EXPECT_DOUBLE_EQ(run("1", "w"), 1.0 / 2);
   EXPECT_DOUBLE_EQ(run("2", "w"), 2.0 / 3);
   EXPECT_DOUBLE_EQ(run("3", "w"), 3.0 / 4);
-  EXPECT_DOUBLE_EQ(run("4", "v"), 1.0 / 2);  // Another workflow,
-  EXPECT_DOUBLE_EQ(run("5", ""), 1.0 / 2);   // and none at all.
+  EXPECT_DOUBLE_EQ(run("4", "v"), 1.0 / 2);  // Another workflow.
+  EXPECT_DOUBLE_EQ(run("5", ""), 1.0 / 2);   // No workflow name.
   EXPECT_DOUBLE_EQ(run("6", ""), 1.0 / 2);
 }
 
@@ -124,7 +125,7 @@ TEST(StepGraphKeys, VolatileKeysRetireWithTheirStep) {
   EXPECT_EQ(r.Key("fixed").steps, 1U);
   EXPECT_EQ(r.Key("history").steps, 1U);
   EXPECT_EQ(r.Order().front(), "scratch");
-  r.Bind("a", "scratch", KeyKind::kVolatile);  // Made anew.
+  r.Bind("a", "scratch", KeyKind::kVolatile);  // Made again.
   EXPECT_FALSE(r.Key("scratch").retired);
 }
 
@@ -147,7 +148,7 @@ TEST(StepGraphKeys, BindingsOfAClientEndWithTheLastRunThatNamedThem) {
   OneRun two("two", {"c"}, &graph);
   for (OneRun* r : {&one, &two}) r->Chain("z>a");
   one.Bind("a", "k");
-  one.Bind("a", "k");  // Said twice, held once.
+  one.Bind("a", "k");  // Bound twice, held once.
   two.Bind("a", "k");
   one.End();
   EXPECT_EQ(two.Key("k").steps, 1U);
@@ -193,7 +194,7 @@ TEST(StepGraphKeys, ForgottenKeysAreUnknownUnlessWanted) {
   EXPECT_TRUE(r.Key("tail").known);
   r.End();
   EXPECT_TRUE(r.Key("root").retired);
-  r.graph().Forget("root");  // It has a child, and stays until that goes.
+  r.graph().Forget("root");  // It has a child, so it stays until the child is gone.
   EXPECT_FALSE(r.Key("root").known);
   EXPECT_TRUE(r.Key("tail").retired);
   r.graph().Forget("tail");
@@ -214,7 +215,7 @@ TEST(StepGraphKeys, ChangesAreListedOnceAndOnlyWhenSomethingChanged) {
   changes = graph.ChangedSince(changes.version, r.now);
   EXPECT_THAT(changes.keys, ElementsAre("a"));
   EXPECT_EQ(r.Key("a").version, changes.version);
-  r.now += seconds(2);  // As foreseen: 8 s remain of 10.
+  r.now += seconds(2);  // As predicted: 8 s remain of 10.
   EXPECT_THAT(graph.ChangedSince(changes.version, r.now).keys, ElementsAre());
   EXPECT_DOUBLE_EQ(r.Key("b").eta_ms, 8000);
   EXPECT_THAT(graph.ChangedSince(changes.version, r.now).keys, UnorderedElementsAre());
@@ -237,8 +238,8 @@ TEST(StepGraphKeys, AdviceWorksWithoutAGraphAndDecays) {
   facts = graph.Facts("k", At(60));
   EXPECT_DOUBLE_EQ(facts.eta_ms, 0);
   EXPECT_DOUBLE_EQ(facts.conf, 0.25);
-  facts = graph.Facts("k", At(200));  // Nobody believes it any more,
-  EXPECT_FALSE(facts.known);          // and that makes it no worse than others.
+  facts = graph.Facts("k", At(200));  // The advice is too old to count,
+  EXPECT_FALSE(facts.known);          // and the key ranks no worse than unknown ones.
   EXPECT_FALSE(facts.retired);
   ASSERT_TRUE(graph.Advise("k", seconds(0), 0, At(201)));
   EXPECT_TRUE(graph.Facts("k", At(201)).retired);
@@ -297,7 +298,7 @@ TEST(StepGraphKeys, RunningSaysSinceWhen) {
 TEST(StepGraphKeys, WhatBelongsToAnAgentIsWantedWhenItIs) {
   StepGraph graph;
   ASSERT_TRUE(graph.Own("b", "k"));
-  EXPECT_FALSE(graph.Facts("k", TimePoint()).retired);  // Nobody ever wanted it.
+  EXPECT_FALSE(graph.Facts("k", TimePoint()).retired);  // No agent ever needed it.
   OneRun r("r", {}, &graph);
   r.Chain("a>b");
   r.Start("a");
@@ -306,7 +307,7 @@ TEST(StepGraphKeys, WhatBelongsToAnAgentIsWantedWhenItIs) {
   EXPECT_TRUE(r.Key("k").retired);
   r.End();
   EXPECT_TRUE(r.Key("k").retired);
-  // Of an agent without runs, one more is nobody's loss either.
+  // For an agent without runs, another key is not counted as needed either.
   ASSERT_TRUE(graph.Own("b", "later"));
   EXPECT_FALSE(r.Key("later").retired);
 }
@@ -341,7 +342,7 @@ TEST(StepGraphKeys, ChangesAreVisitedWithTheirFacts) {
   Pulse pulse = r.graph().VisitChanges(0, r.now, visit);
   EXPECT_EQ(seen.size(), 2U);
   EXPECT_TRUE(pulse.attached);
-  EXPECT_EQ(r.graph().told(), told);  // Questions tell it nothing.
+  EXPECT_EQ(r.graph().told(), told);  // Queries are no input.
   seen.clear();
   r.Start("b");
   EXPECT_GT(r.graph().told(), told);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "spillway/step_graph.h"
 
 #include <algorithm>
@@ -103,7 +104,8 @@ TEST(StepGraphBadInput, BoundsAreNamed) {
   EXPECT_EQ(graph.Advise("l", seconds(1), 1, now).error().code, Code::kBusy);
   ASSERT_TRUE(graph.EndRun("r", RunState::kFinished, now));
   ASSERT_TRUE(graph.BeginRun("s", {}, now));
-  EXPECT_TRUE(graph.Bind("s", "a", "l", KeyKind::kFixed, now));  // In place of a retired one.
+  // Takes the place of a retired key.
+  EXPECT_TRUE(graph.Bind("s", "a", "l", KeyKind::kFixed, now));
   EXPECT_FALSE(graph.Facts("k", now).known);
 }
 
@@ -111,10 +113,10 @@ TEST(StepGraphBadInput, ValidateReportsWhatIsProbablyNotMeant) {
   OneRun r;
   r.Add({"j", "j", Join::kKOf, 3});
   r.Chain("a>j b>j a>b");
-  EXPECT_THAT(r.graph().Validate("r")->at(0).message, HasSubstr("no way leads to 'j'"));
+  EXPECT_THAT(r.graph().Validate("r")->at(0).message, HasSubstr("no path leads to 'j'"));
   const auto few = r.graph().Validate("r")->at(1);
   EXPECT_EQ(few.what, Finding::What::kTooFewForK);
-  EXPECT_THAT(few.message, HasSubstr("waits for 3 of the steps before it, and there are 2"));
+  EXPECT_THAT(few.message, HasSubstr("needs 3 of the steps before it, but there are only 2"));
 
   OneRun s;
   s.Chain("a b c lone");
@@ -153,7 +155,7 @@ TEST(StepGraphRuns, ARunThatNeverEndsExpires) {
   EXPECT_EQ(graph.stats().runs_expired, 1U);
   EXPECT_TRUE(graph.Facts("idle", At(201)).known);
   EXPECT_REFUSED(graph.Start("idle", "b", At(201)), "has ended (expired)");
-  EXPECT_FALSE(graph.Facts("busy", At(1000)).steps);  // A question is enough.
+  EXPECT_FALSE(graph.Facts("busy", At(1000)).steps);  // A query is enough.
   EXPECT_EQ(graph.run_state("busy"), RunState::kExpired);
   EXPECT_FALSE(graph.attached());
 }
@@ -207,7 +209,7 @@ TEST(StepGraphStates, ChoicesNotTakenDieAndWithThemAllThatNeedsThem) {
   EXPECT_EQ(r.State("c"), StepState::kSkipped);
   EXPECT_EQ(r.State("e"), StepState::kSkipped);
   EXPECT_EQ(r.Steps("d"), 1U);
-  r.Start("c");  // It was taken after all.
+  r.Start("c");  // The edge was taken after all.
   EXPECT_EQ(r.graph().stats().mispredictions, 1U);
   EXPECT_EQ(r.Steps("e"), 1U);
 }
@@ -254,7 +256,7 @@ TEST(StepGraphStates, StartingAHeadAnewTakesItsBackEdge) {
   r.Do("h");
   r.Do("b");
   EXPECT_EQ(r.Steps("h"), 0U);
-  r.Start("h");  // No Loop was said.
+  r.Start("h");  // Loop was not called.
   EXPECT_EQ(r.graph().stats().mispredictions, 0U);
   EXPECT_EQ(r.State("b"), StepState::kPending);
   EXPECT_EQ(r.Of("h").visits, 2U);
@@ -289,9 +291,9 @@ TEST(StepGraphStates, InnerLoopsComeBackWithTheOuterOne) {
   r.Do("B");
   r.Do("C");
   r.Start("D");
-  EXPECT_EQ(r.Steps("C"), 1U);  // By the inner loop,
+  EXPECT_EQ(r.Steps("C"), 1U);  // By the inner loop.
   r.Finish("D", {"E"});
-  EXPECT_EQ(r.Steps("C"), 3U);  // or, when that is over, by the outer: E, A, B.
+  EXPECT_EQ(r.Steps("C"), 3U);  // When the inner loop is over, by the outer one: E, A, B.
   r.Start("E");
   EXPECT_EQ(r.Steps("A"), 1U);
   EXPECT_EQ(r.Steps("B"), 2U);
@@ -350,10 +352,10 @@ TEST(StepGraphStates, EntriesFromOutsideALoopWaitForItToBeginAnew) {
   for (const char* step : {"out", "h", "v"}) r.Do(step);
   EXPECT_EQ(r.Steps("z"), 0U);
   EXPECT_EQ(r.Steps("h"), 1U);
-  EXPECT_EQ(r.Steps("v"), 1U);  // As soon as the loop begins: what is outside stays done.
+  EXPECT_EQ(r.Steps("v"), 1U);  // When the loop begins: steps outside it stay done.
 }
 
-// --- the whole of it ---
+// --- a whole run ---
 
 TEST(StepGraphView, ShowsRunsAsTheyStand) {
   OneRun r;
@@ -389,7 +391,7 @@ TEST(StepGraphView, GoesAsFarAsItIsAskedTo) {
   ASSERT_TRUE(graph.Bind("r", "a", "k2", KeyKind::kFixed, r.now));
   ASSERT_TRUE(graph.BeginRun("later", {}, r.now));
   ASSERT_TRUE(graph.AddStep("later", {"x", "x"}, r.now));
-  // The one spoken of last stands first.
+  // The most recently active run is first.
   EXPECT_EQ(graph.View({.runs = 1}, r.now).at(0).run, "later");
   const std::vector<RunView> views = graph.View({.steps = 3, .keys = 1}, r.now);
   ASSERT_EQ(views.size(), 2U);

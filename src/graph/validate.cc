@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "graph/validate.h"
 
 #include <algorithm>
@@ -37,7 +38,7 @@ class Validator {
  private:
   std::string Shown(StepIndex at) const { return Printable(*names_[at]); }
 
-  // The first few, by name.
+  // The first few steps, by name.
   std::string Shown(std::span<const StepIndex> steps) const {
     constexpr std::size_t kShown = 8;
     std::vector<std::string> names;
@@ -72,7 +73,7 @@ class Validator {
     }
   }
 
-  // Whether each could start if all went well: no state, no choice taken.
+  // Marks the steps that could start if all went well, ignoring states and choices taken.
   void Reach() {
     const std::size_t total = graph_.steps().size();
     std::vector<std::uint32_t> missing(total);
@@ -97,7 +98,7 @@ class Validator {
       if (missing[at] > 0) never.push_back(at);
     }
     if (never.empty()) return;
-    Add(What::kNeverStarts, never, fmt::format("no way leads to {}", Shown(never)));
+    Add(What::kNeverStarts, never, fmt::format("no path leads to {}", Shown(never)));
   }
 
   std::uint32_t ForwardEdgesInto(StepIndex at) const {
@@ -113,8 +114,8 @@ class Validator {
     const std::uint32_t in = ForwardEdgesInto(at);
     if (step.join != Join::kKOf || in == 0 || in >= step.k) return;
     Add(What::kTooFewForK, {at},
-        fmt::format("'{}' waits for {} of the steps before it, and there are {}", Shown(at), step.k,
-                    in));
+        fmt::format("'{}' needs {} of the steps before it, but there are only {}", Shown(at),
+                    step.k, in));
   }
 
   void Choices() {

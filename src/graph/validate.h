@@ -1,4 +1,5 @@
-// What looks like a mistake in a run: allowed, and probably not meant.
+// SPDX-License-Identifier: Apache-2.0
+// Finds likely mistakes in a run: things that are allowed but probably not intended.
 #pragma once
 
 #include <span>
@@ -10,7 +11,7 @@
 
 namespace spillway {
 
-// Of a settled run; `names` by step.
+// Requires a settled run. `names` are by StepIndex.
 std::vector<Finding> ValidateRun(const RunGraph& graph, std::span<const std::string* const> names);
 
 }  // namespace spillway

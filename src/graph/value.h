@@ -1,4 +1,5 @@
-// What the graph knows of one visit of one step: how far, how soon, how likely.
+// SPDX-License-Identifier: Apache-2.0
+// The prediction for one visit of one step: how many steps away, how soon, how likely.
 #pragma once
 
 #include <algorithm>
@@ -9,16 +10,17 @@
 
 namespace spillway {
 
-// Distances and times that never come. Times that do are at most kFar, so that
-// adding up a million steps can't overflow.
+// kNever: distances and times of steps that never run. Finite times are at most kFarNs, so that
+// adding a million steps cannot overflow.
 inline constexpr std::int32_t kNeverSteps = std::numeric_limits<std::int32_t>::max();
 inline constexpr std::int64_t kNeverNs = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t kFarNs = 100'000'000'000'000'000;  // Three years.
 
+// The prediction itself. Times are relative to RunGraph::as_of.
 struct Value {
   std::int32_t steps = kNeverSteps;  // -1: done.
   bool skipped = false;              // Its branch was not taken.
-  std::int64_t start = kNeverNs;     // From now on, in ns.
+  std::int64_t start = kNeverNs;     // In ns from now.
   std::int64_t finish = kNeverNs;
   double p = 0;
   double conf = 1;
@@ -30,7 +32,8 @@ struct Value {
   static Value Skipped() { return {.skipped = true}; }
 };
 
-inline std::int64_t Later(std::int64_t start, std::int64_t ns) {
+// start + ns, without overflow.
+inline std::int64_t SaturatingAdd(std::int64_t start, std::int64_t ns) {
   return start == kNeverNs ? kNeverNs : std::min(start + ns, kFarNs);
 }
 

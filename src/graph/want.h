@@ -1,4 +1,6 @@
-// How much something is wanted: by a step, an agent, or all who share a key.
+// SPDX-License-Identifier: Apache-2.0
+// How soon and how probably something is needed: by one step, by an agent, or by all agents that
+// share a key.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +11,10 @@
 
 namespace spillway {
 
+// The default value: not needed.
 struct Want {
-  std::int32_t steps = kNeverSteps;  // To execution; never, where only advice wants it.
-  std::int32_t rank = kNeverSteps;   // Steps, or what advice is worth in steps.
+  std::int32_t steps = kNeverSteps;  // To execution. Never, if only advice needs it.
+  std::int32_t rank = kNeverSteps;   // For ranking: steps, or what advice is worth in steps.
   std::int64_t start = kNeverNs;
   double p = 0;
   double conf = 1;
@@ -22,8 +25,8 @@ struct Want {
   bool wanted() const { return rank != kNeverSteps; }
   friend bool operator==(const Want&, const Want&) = default;
 
-  // The soonest, the likeliest, the latest start. What comes of it never depends
-  // on the order of merging.
+  // Combines two: fewest steps, earliest start, highest probability, latest running_since. The
+  // result does not depend on the order of merging.
   void Merge(const Want& other) {
     if (!other.wanted()) return;
     steps = std::min(steps, other.steps);

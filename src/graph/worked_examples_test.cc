@@ -1,4 +1,5 @@
-// The definition's worked examples that concern the graph, by their numbers.
+// SPDX-License-Identifier: Apache-2.0
+// The worked examples of the definition that concern the graph, with their numbers.
 #include <algorithm>
 #include <deque>
 #include <set>
@@ -131,13 +132,13 @@ TEST(WorkedExample, N06KOfWaitsForTheKth) {
     r.Add({"J", "J", Join::kKOf, k});
     r.Chain("R>w1>J R>w2>J R>X>w3>J");
     r.Do("R");
-    r.Start("X");  // w1 and w2 could start; let them wait for one step more.
+    r.Start("X");  // w1 and w2 could start; they start one step later.
     r.Start("w1");
     r.Start("w2");
     EXPECT_EQ(r.Steps("w3"), 1U);
     EXPECT_EQ(r.Steps("J"), k == 2 ? 1U : 2U);
   }
-  for (const std::uint32_t k : {2U, 3U}) {  // As written: w1, w2 at 1 and w3 at 2.
+  for (const std::uint32_t k : {2U, 3U}) {  // As in the definition: w1, w2 at 1 and w3 at 2.
     OneRun r;
     r.Add({"J", "J", Join::kKOf, k});
     r.Chain("R>w1>J R>w2>J R>X>w3>J");
@@ -237,8 +238,7 @@ TEST(WorkedExample, N10SameNameOfTwoClientsIsTwoAgents) {
   EXPECT_TRUE(x.Key("ry:key").running);
 }
 
-// A cache of `room` contexts that lets go by `order`. Returns its hit ratio
-// once the first round is over.
+// A cache of `room` contexts that evicts by `order`. Returns its hit ratio after the first round.
 template <typename Victim, typename Ahead>
 double Cyclic(int agents, std::size_t room, int rounds, Victim victim, Ahead ahead, OneRun* r) {
   std::set<std::string> held;
@@ -317,7 +317,7 @@ TEST(WorkedExample, N11CyclicWorkflowHitsAsOftenAsTheOptimum) {
 }
 
 TEST(WorkedExample, N12GraphFactsOfTheScoreAreRateOneEleventh) {
-  // The score is the policy's; the graph owes it p and eta: rate = p / (eta_s + 1).
+  // The score belongs to the policy; the graph contributes p and eta: rate = p / (eta_s + 1).
   OneRun r;
   r.Chain("now");
   r.Add({"e1", "e1"});
@@ -326,7 +326,7 @@ TEST(WorkedExample, N12GraphFactsOfTheScoreAreRateOneEleventh) {
   r.Edge(EdgeSpec{"now", "e2", EdgeKind::kForward, 0.2});
   r.Bind("e1", "e1");
   r.Bind("e2", "e2");
-  r.Start("now");  // No duration known: 10 s.
+  r.Start("now");  // No duration is known: 10 s is assumed.
   const KeyFacts e1 = r.Key("e1");
   EXPECT_EQ(e1.steps, 1U);
   EXPECT_DOUBLE_EQ(e1.p / (e1.eta_ms / 1000 + 1), 1.0 / 11);
@@ -346,7 +346,7 @@ TEST(WorkedExample, N13OverdueIsBelievedLess) {
   r.now += std::chrono::seconds(20);
   EXPECT_DOUBLE_EQ(r.Of("slow").conf, 0.25);
   EXPECT_DOUBLE_EQ(r.Of("next").conf, 0.25);
-  EXPECT_DOUBLE_EQ(r.Of("next").eta_ms, 3000);  // A tenth of what it took so far.
+  EXPECT_DOUBLE_EQ(r.Of("next").eta_ms, 3000);  // A tenth of the time it took so far.
 }
 
 TEST(WorkedExample, N14BranchesComeWithTheirProbabilities) {
@@ -370,14 +370,14 @@ TEST(WorkedExample, N14BranchesComeWithTheirProbabilities) {
   for (const PrefetchCandidate& each : wanted) {
     next.push_back(each.key);
   }
-  EXPECT_EQ(next, (Names{"coder"}));  // The tool is too unlikely,
+  EXPECT_EQ(next, (Names{"coder"}));  // The tool is too improbable,
   next.clear();
   for (const PrefetchCandidate& each : r.graph().prefetch_candidates({}, r.now)) {
     next.push_back(each.key);
   }
   EXPECT_EQ(next, (Names{"coder", "tool"}));  // unless there is room for all.
   r.Finish("ledger", {"ledger"});
-  EXPECT_EQ(r.Steps("ledger"), 0U);  // Once more.
+  EXPECT_EQ(r.Steps("ledger"), 0U);  // Again.
   EXPECT_EQ(r.State("coder"), StepState::kSkipped);
   r.Loop("ledger", "ledger");
   EXPECT_EQ(r.State("ledger"), StepState::kReady);

@@ -1,4 +1,5 @@
-// How answers are made: good ones, wrong ones, numbers out of a query.
+// SPDX-License-Identifier: Apache-2.0
+// Helpers that make answers and read arguments of requests.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +12,19 @@
 
 namespace spillway::http {
 
+// An error answer: {"error": why}.
 Answer Wrong(int status, std::string_view why);
+// A 200 answer with this JSON.
 Answer Good(const Json& json);
 
-// A number of the query within bounds, or the error.
+// A number in the query, or `otherwise` if it is absent. An error if it is not from 0 to `most`.
 Result<std::uint64_t> Number(const Target& target, const std::string& name, std::uint64_t otherwise,
                              std::uint64_t most);
 
-// The body as an object, for those who send one as such: a page of others can't.
+// The body as a JSON object. Requires the content type application/json: a browser does not let
+// another site's page send that.
 Result<Json> BodyOf(const Request& request);
-// A key out of it: "key" or "hex".
+// The key in a body: from "key" or "hex".
 Result<std::string> KeyIn(const Json& body);
 
 }  // namespace spillway::http

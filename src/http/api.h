@@ -1,6 +1,6 @@
-// The Api answers requests: what runs, what is kept and why, metrics, and the few
-// things that can be asked for. It knows no sockets. Any thread; nothing in it
-// waits, but for `later`.
+// SPDX-License-Identifier: Apache-2.0
+// The Api answers HTTP requests: statistics, entries and why they are where they are, metrics, and
+// a few commands. It knows no sockets. Thread-safe. Calls do not block, except Answer::later.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,7 @@ namespace spillway::http {
 class History;
 struct Stream;
 
+// The parts of an HTTP request that the Api uses. The views belong to the caller.
 struct Request {
   std::string_view method;
   std::string_view target;
@@ -38,50 +39,56 @@ struct Request {
   std::string_view body = {};
 };
 
+// An HTTP response, or how to get it.
 struct Answer {
   int status = 200;
   std::string type = "application/json";
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
-  // Work that may take a while: it makes the answer, on another thread.
+  // Not empty: makes the answer. It may take a while, so it is called on another thread.
   std::function<Answer()> later = {};
   std::string cache_control = "no-store";
-  // Not an answer but a stream of events (Api::Step), from there on.
+  // Not null: the response is a stream of events that begins here (Api::Step).
   std::shared_ptr<Stream> live = {};
 };
 
-// What whoever runs the server adds to the state.
+// Facts about the server that are part of the state.
 struct ServerFacts {
   std::int64_t started_unix_ms = 0;
-  std::uint64_t hit_tokens = 0;  // Tokens of all contexts that were handed out.
+  std::uint64_t hit_tokens = 0;  // Tokens of all contexts returned to clients.
+  // How long reads took: upper bounds in seconds, and one count more, each its own bucket only.
+  std::vector<double> read_bounds_s = {};
+  std::vector<std::uint64_t> reads_within = {};
 };
 
+// One for a server. All methods are const and may be called from any thread.
 class Api {
  public:
   struct Settings {
     Cache* cache = nullptr;
     const Feed* feed = nullptr;
-    std::vector<std::string> hosts = {};  // Names it may be called by, besides the loopback's.
-    std::span<const File> files = {};     // "/" is the page to begin with.
-    const History* history = nullptr;     // Null: none is kept.
-    Thresholds thresholds = {};           // Of the levels, to be shown.
+    // Host names the server may be addressed by, besides those of the loopback.
+    std::vector<std::string> hosts = {};
+    std::span<const File> files = {};  // "/" is the start page.
+    const History* history = nullptr;  // Null: no history is kept.
+    Thresholds thresholds = {};        // Of the levels, for display.
     std::function<ServerFacts()> facts = {};
-    std::function<std::string()> password = {};     // Empty text: none is asked for.
-    std::function<std::string()> not_ready = {};    // Why; empty: it is ready.
-    std::function<void(Exposition*)> metrics = {};  // Of whoever runs the server.
-    // Phase and sentence of a demo that is played on it; nothing: there is none.
-    std::function<std::optional<std::pair<std::string, std::string>>()> caption = {};
+    std::function<std::string()> password = {};     // Empty text: no password is required.
+    std::function<std::string()> not_ready = {};    // The reason; empty: it is ready.
+    std::function<void(Exposition*)> metrics = {};  // Adds the server's own metrics.
   };
   explicit Api(Settings settings);
 
+  // Answers one request, including errors.
   Answer Handle(const Request& request) const;
 
-  // One step of a stream, which moves on: what happened since, and the state or what
-  // changed in it, as server-sent events. Empty: nothing did.
+  // Advances a stream by one step: returns the events since the last step, and the state or the
+  // changes in it, as server-sent events. Empty: nothing new.
   std::string Step(Stream* stream) const;
 
  private:
   enum class Needs : std::uint8_t { kNothing, kRead, kControl };
+  // One path: its method, the access it needs, its handler, and a line for the list of paths.
   struct Route {
     std::string_view method;
     std::string_view path;
@@ -91,9 +98,12 @@ class Api {
   };
   static std::vector<Route> Routes();
 
+  // Finds the route and runs its handler.
   Answer Find(const Request& request, const Target& target) const;
+  // The answer if access is denied. Empty: it is allowed.
   std::optional<Answer> Refused(const Request& request, Needs needs) const;
 
+  // Handlers, one for each route.
   Answer Health(const Request& request, const Target& target) const;
   Answer Ready(const Request& request, const Target& target) const;
   Answer Metrics(const Request& request, const Target& target) const;
@@ -106,21 +116,23 @@ class Api {
   Answer Order(const Request& request, const Target& target) const;
   Answer Events(const Request& request, const Target& target) const;
   Answer Live(const Request& request, const Target& target) const;
-  Answer CaptionNow(const Request& request, const Target& target) const;
   Answer Reclaim(const Request& request, const Target& target) const;
   Answer Prefetch(const Request& request, const Target& target) const;
   Answer Drop(const Request& request, const Target& target) const;
 
+  // Metrics that are not in Stats: the mode, the step graph, the server.
   void AddOwnMetrics(const Stats& stats, Exposition* to) const;
+  // The state as in /api/v1/stats and in streams.
   nlohmann::ordered_json State() const;
   Answer ExplainKey(const std::string& key) const;
-  nlohmann::ordered_json JourneyOf(std::string_view key) const;
+  nlohmann::ordered_json HistoryOf(std::string_view key) const;
   std::string PasswordNow() const { return settings_.password ? settings_.password() : ""; }
+  // Converts a time of the cache's clock.
   std::int64_t ToUnixMs(TimePoint at) const;
   std::int64_t SinceUnixMs(const TierStats& tier) const;
 
   const Settings settings_;
-  const std::int64_t unix_offset_ms_;  // Unix time less the cache's clock.
+  const std::int64_t unix_offset_ms_;  // Unix time minus the cache's clock.
   const std::int64_t opened_unix_ms_;
 };
 

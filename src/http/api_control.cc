@@ -1,4 +1,5 @@
-// What can be asked for: memory back, contexts up, contexts gone.
+// SPDX-License-Identifier: Apache-2.0
+// The commands: free memory, prefetch contexts, erase a context.
 #include <chrono>
 #include <optional>
 #include <string>
@@ -32,7 +33,7 @@ Answer Api::Reclaim(const Request& request, const Target&) const {
   const Result<Json> body = BodyOf(request);
   if (!body) return Wrong(400, body.error().message);
   const auto bytes = SizeOf(*body, "bytes", [](std::string_view text) { return ParseBytes(text); });
-  if (!bytes) return Wrong(400, "bytes: it is missing; \"4GiB\" would be right");
+  if (!bytes) return Wrong(400, "bytes: missing; an example is \"4GiB\"");
   if (!*bytes) return Wrong(400, "bytes: " + bytes->error().message);
   const auto within =
       SizeOf(*body, "within", [](std::string_view text) { return ParseDuration(text); });
@@ -55,7 +56,7 @@ Answer Api::Prefetch(const Request& request, const Target&) const {
     const auto list = body->find(name);
     if (list == body->end()) continue;
     if (!list->is_array() || list->size() > kKeysMax) {
-      return Wrong(400, fmt::format("{}: a list of at most {} keys is needed", name, kKeysMax));
+      return Wrong(400, fmt::format("{}: it must be a list of at most {} keys", name, kKeysMax));
     }
     for (const Json& each : *list) {
       if (!each.is_string()) return Wrong(400, fmt::format("{}: each must be a string", name));
@@ -65,7 +66,7 @@ Answer Api::Prefetch(const Request& request, const Target&) const {
       keys.push_back(std::move(*key));
     }
   }
-  if (keys.empty()) return Wrong(400, "keys: a list of keys is needed, or hex");
+  if (keys.empty()) return Wrong(400, "keys or hex: a list of keys is required");
   return {.later = [cache = settings_.cache, keys = std::move(keys)] {
     const std::vector<std::string_view> views(keys.begin(), keys.end());
     return Good({{"coming", cache->Prefetch(views.data(), views.size())}});

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "http/api_json.h"
 
 #include <chrono>
@@ -46,7 +47,7 @@ Json KeyJson(std::string_view key) {
 
 Result<std::string> KeyOf(std::string_view key, std::string_view hex) {
   if (key.empty() == hex.empty()) {
-    return Error{Code::kInvalidArgument, "one of key and hex is needed"};
+    return Error{Code::kInvalidArgument, "one of key and hex is required"};
   }
   if (hex.empty()) return std::string(key);
   std::string bytes;
@@ -57,7 +58,7 @@ Result<std::string> KeyOf(std::string_view key, std::string_view hex) {
     bytes += static_cast<char>(high * 16 + low);
   }
   if (2 * bytes.size() != hex.size()) {
-    return Error{Code::kInvalidArgument, "hex: pairs of the digits 0-9 and a-f are needed"};
+    return Error{Code::kInvalidArgument, "hex: it must be pairs of the digits 0-9 and a-f"};
   }
   return bytes;
 }
@@ -86,7 +87,7 @@ void AddEntryJson(const Cache::EntryInfo& entry, Json* json) {
   (*json)["tokens"] = entry.tokens;
   (*json)["bytes"] = entry.bytes;
   (*json)["tier"] = entry.tier;
-  (*json)["backed"] = entry.backed;
+  (*json)["backed"] = entry.clean;
   (*json)["idle_s"] = std::chrono::duration<double>(entry.idle).count();
   (*json)["uses"] = entry.access_count;
   (*json)["leases"] = entry.leases;

@@ -1,4 +1,5 @@
-// What the Api says, as JSON.
+// SPDX-License-Identifier: Apache-2.0
+// The Api's values as JSON.
 #pragma once
 
 #include <string>
@@ -14,18 +15,19 @@ namespace spillway::http {
 
 using Json = nlohmann::ordered_json;
 
-// Bytes that are no text are replaced.
+// Prints JSON. Bytes that are not UTF-8 are replaced.
 std::string Text(const Json& json);
 
-// {"key": ...}; a key that is long or no plain text is shown shortened and escaped,
-// and stands whole beside it as "hex".
+// {"key": ...}. A long or non-text key is shortened and escaped there, and is also given completely
+// as "hex".
 Json KeyJson(std::string_view key);
-// The other way: one of the two.
+// The inverse: a key given as one of the two.
 Result<std::string> KeyOf(std::string_view key, std::string_view hex);
 
+// One event of the feed.
 Json ItemJson(const Feed::Item& item);
 
-// What there is to say of an entry beside its key.
+// Adds everything about an entry except its key.
 void AddEntryJson(const Cache::EntryInfo& entry, Json* json);
 
 }  // namespace spillway::http

@@ -1,6 +1,11 @@
-// What there is: figures, entries, why they are where they are, what happened.
+// SPDX-License-Identifier: Apache-2.0
+// Queries: statistics, entries, why they are where they are, events.
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -10,6 +15,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/parse.h"
+#include "base/printable.h"
+#include "base/small_file.h"
 #include "base/times.h"
 #include "cache/stats_json.h"
 #include "http/answers.h"
@@ -27,7 +34,40 @@ constexpr std::size_t kRowsMax = 1000;
 constexpr std::size_t kEventsMax = 1000;
 constexpr std::size_t kEventsInStep = 200;
 constexpr std::size_t kPointsMax = History::kKept;
-constexpr std::size_t kPassagesMax = 100;
+constexpr std::size_t kHistoryMax = 100;
+
+// The name that this machine gives itself.
+const std::string& MachineName() {
+  static const std::string name = [] {
+    std::array<char, 256> text{};
+    return std::string(gethostname(text.data(), text.size() - 1) == 0 ? text.data() : "");
+  }();
+  return name;
+}
+
+// A process's own name for itself, as `ps` shows it. Empty: it has ended, or is in another
+// container.
+std::string ProcessName(std::uint64_t pid) {
+  const Result<std::optional<std::string>> text =
+      ReadSmallFile(fmt::format("/proc/{}/comm", pid), 64);
+  if (!text || !*text) return {};
+  return Printable(std::string_view(**text).substr(0, (*text)->find('\n')));
+}
+
+// The processes on the card, the largest first.
+Json ProcessesJson(const Cache& cache) {
+  std::vector<DeviceProcess> processes = cache.processes();
+  std::ranges::stable_sort(processes, std::ranges::greater{}, &DeviceProcess::bytes);
+  const auto own = static_cast<std::uint64_t>(getpid());
+  Json rows = Json::array();
+  for (const DeviceProcess& process : processes) {
+    rows.push_back({{"pid", process.pid},
+                    {"name", ProcessName(process.pid)},
+                    {"bytes", process.bytes},
+                    {"own", process.pid == own}});
+  }
+  return rows;
+}
 
 }  // namespace
 
@@ -49,13 +89,13 @@ nlohmann::ordered_json Api::State() const {
                         {"pressure", levels.pressure},
                         {"critical", levels.critical},
                         {"emergency", levels.emergency}};
-  if (const auto caption = settings_.caption ? settings_.caption() : std::nullopt) {
-    json["caption"] = {{"phase", caption->first}, {"text", caption->second}};
-  }
+  json["machine"] = MachineName();
+  json["processes"] = ProcessesJson(*settings_.cache);
   if (!settings_.facts) return json;
   const ServerFacts facts = settings_.facts();
   json["started_unix_ms"] = facts.started_unix_ms;
   json["hit_tokens"] = facts.hit_tokens;
+  json["reads"] = {{"bounds_s", facts.read_bounds_s}, {"within", facts.reads_within}};
   return json;
 }
 
@@ -84,16 +124,16 @@ Answer Api::Contexts(const Request&, const Target& target) const {
                        .desc = desc == "1",
                        .offset = *offset,
                        .limit = *limit};
-  // It looks at every entry: others are answered meanwhile.
+  // It reads every entry, so it runs on another thread.
   return {.later = [cache = settings_.cache, page] {
     const Result<Json> rows = ContextsJson(*cache, page);
     return rows ? Good(*rows) : Wrong(400, rows.error().message);
   }};
 }
 
-nlohmann::ordered_json Api::JourneyOf(std::string_view key) const {
+nlohmann::ordered_json Api::HistoryOf(std::string_view key) const {
   Json journey = Json::array();
-  for (const Cache::Passage& each : settings_.cache->Journey(key, kPassagesMax)) {
+  for (const Cache::Transition& each : settings_.cache->History(key, kHistoryMax)) {
     Json json = {{"unix_ms", ToUnixMs(each.at)}, {"generation", each.generation}};
     if (each.came) {
       json["action"] = "came";
@@ -112,7 +152,7 @@ nlohmann::ordered_json Api::JourneyOf(std::string_view key) const {
   return journey;
 }
 
-// Long keys don't fit into an address: they come in a body.
+// Long keys do not fit into a URL; they can be sent in a body.
 Answer Api::ExplainOne(const Request& request, const Target& target) const {
   if (request.method != "POST") {
     const Result<std::string> key = KeyOf(target.Get("key"), target.Get("hex"));
@@ -133,7 +173,7 @@ Answer Api::ExplainKey(const std::string& key) const {
   json["key_bytes"] = key.size();
   if (found) json["entry"] = std::move(entry);
   json["explain"] = settings_.cache->Explain(key);
-  json["journey"] = JourneyOf(key);
+  json["journey"] = HistoryOf(key);
   const std::shared_ptr<StepGraph> graph = settings_.cache->attached_graph();
   if (graph == nullptr) return Good(json);
   if (const auto why = graph->Explain(key, settings_.cache->now())) {
@@ -147,7 +187,7 @@ Answer Api::Order(const Request&, const Target& target) const {
   const Result<std::uint64_t> limit = Number(target, "limit", 100, kRowsMax);
   if (!limit) return Wrong(400, limit.error().message);
   Json keys = Json::array();
-  const std::vector<std::string> order = settings_.cache->LeavingOrder();
+  const std::vector<std::string> order = settings_.cache->EvictionOrder();
   for (std::size_t i = 0; i < std::min<std::size_t>(order.size(), *limit); ++i) {
     keys.push_back(KeyJson(order[i]));
   }
@@ -185,12 +225,6 @@ Answer Api::Live(const Request& request, const Target& target) const {
   return answer;
 }
 
-Answer Api::CaptionNow(const Request&, const Target&) const {
-  const auto caption = settings_.caption ? settings_.caption() : std::nullopt;
-  if (!caption) return Good(Json::object());
-  return Good({{"phase", caption->first}, {"text", caption->second}});
-}
-
 std::string Api::Step(Stream* stream) const {
   std::uint64_t passed = 0;
   const std::vector<Feed::Item> items =
@@ -209,7 +243,7 @@ std::string Api::Step(Stream* stream) const {
   if (!stream->changes || !stream->told) {
     add("state", state);
   } else {
-    // What rises with time alone is no news.
+    // Values that change with time alone are not sent as changes.
     for (const char* name : {"unix_ms", "samples"}) state[name] = (*stream->told)[name];
     if (const auto patch = PatchOf(*stream->told, state)) add("change", *patch);
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "http/api.h"
 
 #include <array>
@@ -5,10 +6,12 @@
 #include <memory>
 #include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/renamed.h"
 #include "http/exposition.h"
 #include "http/guard.h"
 #include "http/target.h"
@@ -23,6 +26,17 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using Json = nlohmann::json;
 using testing::ApiTest;
+
+TEST_F(ApiTest, WhatIsDestroyedUnaskedIsCountedByCause) {
+  const std::string value(6 << 20, 'v');  // Two fit into 16 MiB.
+  for (const char* key : {"a", "b", "b", "c", "d"}) Set(key, value);
+  const std::string page = Get("/metrics").body;
+  EXPECT_THAT(page, HasSubstr("spillway_destroyed_total{reason=\"room\"} 2\n"));
+  EXPECT_THAT(page, HasSubstr("spillway_destroyed_bytes_total{reason=\"room\"} 12582912\n"));
+  EXPECT_THAT(page, HasSubstr("spillway_destroyed_total{reason=\"lost\"} 0\n"));
+  EXPECT_THAT(page, Not(HasSubstr("spillway_destroyed_total{reason=\"replaced\"}")));
+  EXPECT_EQ(Read("/api/v1/stats")["destroyed_by_reason"]["room"], 2);
+}
 
 // --- targets ---
 
@@ -44,9 +58,9 @@ TEST(Target, NonsenseIsNone) {
   EXPECT_TRUE(Target::Parse("/?&&"));
 }
 
-// --- who may ask ---
+// --- access ---
 
-TEST(Guard, KnowsTheLoopbackAndTheNamesItWasGiven) {
+TEST(RequestGuard, KnowsTheLoopbackAndTheNamesItWasGiven) {
   const std::vector<std::string> more = {"gpu7.Example"};
   for (const std::string_view host : {"localhost", "LOCALHOST:7380", "127.0.0.1:1", "[::1]:80",
                                       "[::1]", "gpu7.example:9", "GPU7.EXAMPLE"}) {
@@ -59,7 +73,7 @@ TEST(Guard, KnowsTheLoopbackAndTheNamesItWasGiven) {
   }
 }
 
-TEST(Guard, APageMustBeFromHere) {
+TEST(RequestGuard, APageMustBeFromHere) {
   EXPECT_TRUE(IsOwnOrigin("", "localhost:1"));
   EXPECT_TRUE(IsOwnOrigin("http://localhost:1", "localhost:1"));
   EXPECT_TRUE(IsOwnOrigin("https://LOCALHOST:1", "localhost:1"));
@@ -69,7 +83,7 @@ TEST(Guard, APageMustBeFromHere) {
   }
 }
 
-TEST(Guard, ThePasswordIsNeeded) {
+TEST(RequestGuard, ThePasswordIsNeeded) {
   EXPECT_TRUE(IsAuthorized("Bearer s3cret", "s3cret"));
   EXPECT_TRUE(IsAuthorized("bearer  s3cret", "s3cret"));
   EXPECT_TRUE(IsAuthorized("Basic YW55Om9wZW4gc2VzYW1l", "open sesame"));  // any:open sesame
@@ -94,6 +108,24 @@ TEST(Exposition, IsAsPrometheusReadsIt) {
             "b{of=\"z\",more=\"\"} -1\n");
 }
 
+TEST(Exposition, AMetricThatWasRenamedSaysItsOldName) {
+  Exposition page;
+  page.Gauge("spillway_tier_clean_bytes", "Clean.", 1);
+  page.Gauge("spillway_tier_backed_bytes", "No metric has an old name.", 1);
+  EXPECT_THAT(page.text(), HasSubstr("# HELP spillway_tier_clean_bytes Clean. (Was "
+                                     "spillway_tier_backed_bytes.)\n# TYPE"));
+  EXPECT_THAT(page.text(), HasSubstr("No metric has an old name.\n"));
+}
+
+TEST_F(ApiTest, NoMetricHasAnOldName) {
+  const std::string page = Get("/metrics").body;
+  for (const RenamedName& each : RenamedNames()) {
+    if (each.kind != NameKind::kMetric) continue;
+    if (!OldNameOf(NameKind::kMetric, each.old_name).empty()) continue;  // It has a new meaning.
+    EXPECT_THAT(page, Not(HasSubstr(fmt::format("# TYPE {} ", each.old_name))));
+  }
+}
+
 TEST(Exposition, HistogramsAddUp) {
   Exposition page;
   const std::array<double, 2> bounds = {0.5, 1};
@@ -116,7 +148,7 @@ TEST(Feed, KeepsTheLatest) {
     const std::string key = "k" + std::to_string(i);
     Event event;
     event.key = key;
-    feed.Hear(event);
+    feed.OnEvent(event);
   }
   EXPECT_EQ(feed.latest(), Feed::kKept + 5);
   const auto two = feed.After(Feed::kKept, 2, &passed);
@@ -129,7 +161,7 @@ TEST(Feed, KeepsTheLatest) {
   EXPECT_EQ(passed, 5U);
   EXPECT_EQ(all.front().key, "k6");
   EXPECT_THAT(feed.After(Feed::kKept + 5, 10, &passed), IsEmpty());
-  // Somebody remembers another life of it.
+  // The number is from an earlier process.
   EXPECT_EQ(feed.After(Feed::kKept + 1'000'000, 10, &passed).size(), 10U);
 }
 
@@ -138,7 +170,7 @@ TEST(Feed, LongKeysAreCut) {
   const std::string key(65536, 'x');
   Event event;
   event.key = key;
-  feed.Hear(event);
+  feed.OnEvent(event);
   std::uint64_t passed = 0;
   const auto items = feed.After(0, 1, &passed);
   ASSERT_EQ(items.size(), 1U);
@@ -169,7 +201,7 @@ TEST_F(ApiTest, OnlyThoseMayAskWhoMay) {
                 .status,
             403);
   EXPECT_EQ(Get("/api/v1/stats").status, 200);
-  // Nothing is changed without a password, whoever asks.
+  // Without a password no request may change anything.
   Set("k", "v");
   EXPECT_THAT(ErrorOf(Ask("POST", "/api/v1/drop", R"({"key":"k"})"), 403), HasSubstr("password"));
   password_ = "p";
@@ -179,7 +211,7 @@ TEST_F(ApiTest, OnlyThoseMayAskWhoMay) {
     EXPECT_EQ(answer.status, 401) << path;
     EXPECT_THAT(answer.body, Not(HasSubstr("\"p\"")));
   }
-  // Pages hold no secrets, and ask for the password themselves.
+  // Pages contain no secrets and need no password.
   EXPECT_EQ(Get("/page").status, 200);
   EXPECT_EQ(Get("/").status, 200);
   EXPECT_EQ(Ask("POST", "/api/v1/drop", R"({"key":"k"})").status, 401);
@@ -213,7 +245,7 @@ TEST_F(ApiTest, WhatIsNotThereIsSaid) {
   EXPECT_EQ(Ask("POST", "/page").status, 405);
   EXPECT_EQ(Get("bad").status, 400);
   EXPECT_EQ(Get("/page").body, "<p>");
-  // Without the dashboard "/" says so.
+  // Without the dashboard, "/" says so.
   EXPECT_THAT(Get("/").body, HasSubstr("not in this program"));
   EXPECT_THAT(Get("/api/v1").body, HasSubstr("/api/v1/live"));
 }
@@ -356,7 +388,7 @@ TEST_F(ApiTest, ControlsSayWhatTheyDid) {
   }
   EXPECT_EQ(Ask("POST", "/api/v1/prefetch", R"({"keys":[1]})").status, 400);
   EXPECT_EQ(Ask("POST", "/api/v1/drop", R"({"key":""})").status, 400);
-  // A form of another page can't say what it sends.
+  // A form on another site's page cannot set this content type.
   EXPECT_EQ(api_->Handle({.method = "POST",
                           .target = "/api/v1/drop",
                           .host = "localhost",

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "http/contexts_json.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace spillway::http {
 
 namespace {
 
-constexpr std::size_t kHexInPage = std::size_t{4} << 20U;  // Of all keys of an answer.
+constexpr std::size_t kHexInPage = std::size_t{4} << 20U;  // For all keys of an answer together.
 
 enum class By : std::uint8_t {
   kKey,
@@ -44,18 +45,18 @@ constexpr std::array<Sort, 9> kSorts = {{{"key", By::kKey},
                                          {"tier", By::kTier},
                                          {"steps", By::kSteps}}};
 
-// What is kept of an entry while a page is made: by what it is compared, and where
-// its name stands in one long text of all of them.
+// What is kept of an entry while a page is made: its sort value, and where its name is in one long
+// text of all names.
 struct Row {
   std::int64_t rank = 0;
   std::size_t key_at = 0;
   std::uint32_t key_size = 0;
-  std::uint32_t agent_size = 0;  // Before the key; only if rows are sorted by it.
+  std::uint32_t agent_size = 0;  // Stored before the key; only if rows are sorted by it.
 };
 
 using Steps = std::unordered_map<std::string, std::uint32_t>;
 
-// Steps until use of all keys some live run wants.
+// Steps until use, for all keys that a live run needs.
 Steps StepsOf(const Cache& cache) {
   Steps steps;
   const std::shared_ptr<StepGraph> graph = cache.attached_graph();
@@ -112,7 +113,7 @@ class Rows {
 
   std::size_t size() const { return rows_.size(); }
 
-  // The keys of that page; among equals the one whose key comes first stands first.
+  // The keys of the page. Ties are broken by the key.
   std::vector<std::string_view> Page(std::size_t from, std::size_t to, bool desc) {
     const auto before = [&](const Row& a, const Row& b) { return desc ? Less(b, a) : Less(a, b); };
     const auto at = [&](std::size_t i) { return rows_.begin() + static_cast<std::ptrdiff_t>(i); };
@@ -174,7 +175,7 @@ Result<Json> ContextsJson(const Cache& cache, const PageQuery& query) {
   std::size_t hex_left = kHexInPage;
   Json page = Json::array();
   for (const std::string_view key : rows.Page(from, to, query.desc)) {
-    // What has gone meanwhile is not shown.
+    // Entries removed meanwhile are skipped.
     cache.Visit(key, [&](const Cache::EntryInfo& entry) {
       page.push_back(RowJson(entry, graph.get(), now, &hex_left));
     });

@@ -1,4 +1,5 @@
-// The table of contexts: all entries, searched, sorted and paged.
+// SPDX-License-Identifier: Apache-2.0
+// The table of contexts: all entries, searched, sorted and in pages.
 #pragma once
 
 #include <string>
@@ -9,16 +10,17 @@
 
 namespace spillway::http {
 
+// Which page of the table.
 struct PageQuery {
-  std::string search = {};  // In key and agent.
+  std::string search = {};  // Searched for in key and agent.
   std::string sort = "idle";
   bool desc = false;
   std::size_t offset = 0;
   std::size_t limit = 100;
 };
 
-// An unknown `sort` is an error that names those there are. Looks at every entry;
-// what it keeps of each meanwhile is its key and 24 bytes.
+// One page of the table. An unknown `sort` is an error that lists the known ones. Reads every
+// entry; meanwhile it keeps the key and 24 bytes of each.
 Result<Json> ContextsJson(const Cache& cache, const PageQuery& query);
 
 }  // namespace spillway::http

@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "http/exposition.h"
 
 #include <cmath>
 #include <iterator>
 
 #include <fmt/format.h>
+
+#include "base/renamed.h"
 
 namespace spillway::http {
 
@@ -24,7 +27,11 @@ void Escape(std::string_view value, std::string* to) {
 
 void Exposition::Family(std::string_view name, std::string_view type, std::string_view help) {
   name_ = name;
-  fmt::format_to(std::back_inserter(text_), "# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+  fmt::format_to(std::back_inserter(text_), "# HELP {} {}", name, help);
+  if (const std::string_view old = OldNameOf(NameKind::kMetric, name); !old.empty()) {
+    fmt::format_to(std::back_inserter(text_), " (Was {}.)", old);
+  }
+  fmt::format_to(std::back_inserter(text_), "\n# TYPE {} {}\n", name, type);
 }
 
 void Exposition::Sample(double value, Labels labels) {

@@ -1,5 +1,6 @@
-// An Exposition is a page of metrics in the text format Prometheus reads: families,
-// each with its help, its type and its samples. It knows no cache.
+// SPDX-License-Identifier: Apache-2.0
+// An Exposition is a page of metrics in Prometheus's text format: families, each with help, type
+// and samples. It knows no cache.
 #pragma once
 
 #include <concepts>
@@ -11,6 +12,7 @@
 
 namespace spillway::http {
 
+// Families in the order of the calls.
 class Exposition {
  public:
   struct Label {
@@ -19,7 +21,8 @@ class Exposition {
   };
   using Labels = std::initializer_list<Label>;
 
-  // Samples that follow belong to it. Names of counters end in _total.
+  // Begins a family; the samples that follow belong to it. Names of counters end in _total. The
+  // help line of a family that was renamed ends with its old name.
   void Counter(std::string_view name, std::string_view help) { Family(name, "counter", help); }
   void Gauge(std::string_view name, std::string_view help) { Family(name, "gauge", help); }
 
@@ -29,7 +32,7 @@ class Exposition {
   }
   void Sample(double value, Labels labels = {});
 
-  // A family of one.
+  // A family with a single sample.
   template <typename Number>
   void Counter(std::string_view name, std::string_view help, Number value) {
     Counter(name, help);
@@ -41,7 +44,7 @@ class Exposition {
     Sample(value);
   }
 
-  // `counts` has one more than there are bounds; each is of its own bucket.
+  // `counts` has one element more than `bounds`; each counts its own bucket only.
   void Histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
                  std::span<const std::uint64_t> counts, double sum);
 

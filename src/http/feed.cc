@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "http/feed.h"
 
 #include <algorithm>
@@ -15,10 +16,10 @@ Feed::Item& Feed::Next() {
   return item;
 }
 
-// Without memory for its words an item stands there without them.
-void Feed::Hear(const Event& event) try {
+// Without memory for its strings, an item is kept without them.
+void Feed::OnEvent(const Event& event) try {
   if (event.reason == Reason::kReplaced) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Item& item = Next();
   item.is_level = false;
   item.key.assign(event.key.substr(0, kKeyMax));
@@ -33,8 +34,8 @@ void Feed::Hear(const Event& event) try {
 } catch (const std::bad_alloc&) {
 }
 
-void Feed::Hear(const LevelChange& change) try {
-  const std::lock_guard lock(mutex_);
+void Feed::OnEvent(const LevelChange& change) try {
+  const MutexLock lock(mutex_);
   Item& item = Next();
   item.is_level = true;
   item.key.clear();
@@ -47,14 +48,14 @@ void Feed::Hear(const LevelChange& change) try {
 }
 
 std::uint64_t Feed::latest() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return latest_;
 }
 
 std::vector<Feed::Item> Feed::After(std::uint64_t number, std::size_t most,
                                     std::uint64_t* passed) const {
-  const std::lock_guard lock(mutex_);
-  // From another life of the server: all that is kept is new.
+  const MutexLock lock(mutex_);
+  // The number is from an earlier process: all events are new.
   if (number > latest_) number = 0;
   const std::uint64_t news = latest_ - number;
   const std::uint64_t count = std::min<std::uint64_t>({news, most, kKept});

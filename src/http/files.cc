@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "http/files.h"
 
 #include <algorithm>
@@ -9,8 +10,8 @@ namespace spillway::http {
 
 namespace {
 
-// Whether a list ("gzip;q=0.5, br", `"a", W/"b"`) names it; what is said to be worth
-// nothing (q=0) is not named.
+// Whether a header's list ("gzip;q=0.5, br", `"a", W/"b"`) contains the word. Items with q=0 do not
+// count.
 bool Names(std::string_view list, std::string_view word) {
   while (!list.empty()) {
     std::string_view item = list.substr(0, list.find(','));

@@ -1,5 +1,6 @@
-// Files of the dashboard as they stand in the program, and how a browser gets them:
-// compressed where it can, from its own store where it has them already.
+// SPDX-License-Identifier: Apache-2.0
+// The files of the dashboard, embedded in the program, and how they are sent to a browser:
+// compressed if possible, and not at all if the browser has them cached.
 #pragma once
 
 #include <span>
@@ -14,14 +15,15 @@ struct File {
   std::string_view path;  // "/", "/assets/app-1a2b3c.js"
   std::string_view type;
   std::string_view bytes;
-  std::string_view gzip = {};  // The same, compressed; empty: it is not kept so.
-  std::string_view etag = {};  // With its quotes; empty: none.
-  bool immutable = false;      // Its name changes with its bytes.
+  std::string_view gzip = {};  // The same bytes, compressed. Empty: not available.
+  std::string_view etag = {};  // With its quotes. Empty: none.
+  bool immutable = false;      // The path changes whenever the bytes do.
 };
 
+// Null: there is no such file.
 const File* FindFile(std::span<const File> files, std::string_view path);
 
-// To GET or HEAD.
+// The answer to GET or HEAD.
 Answer AnswerFile(const File& file, const Request& request);
 
 }  // namespace spillway::http

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "http/graph_json.h"
 
 #include <cmath>
@@ -27,7 +28,7 @@ Json StepJson(const StepFacts& step, Join join) {
   return json;
 }
 
-// Where what belongs to an agent is: entries and bytes by the uppermost tier.
+// Where an agent's entries are: number and bytes by their highest tier.
 Json AgentJson(const RunView::Agent& agent, const Cache& cache,
                const std::set<std::string, std::less<>>& coming) {
   std::map<std::string, std::size_t> tiers;
@@ -79,18 +80,18 @@ Json RunJson(const RunView& run, const Cache& cache,
 }  // namespace
 
 Json GraphJson(const Cache& cache) {
-  Json moves = Json::array();
+  Json transfers = Json::array();
   std::set<std::string, std::less<>> coming;
-  for (const Cache::UnderWay& move : cache.MovesUnderWay(kMovesMax)) {
-    const bool up = move.from == "disk" || move.to == "device";
-    Json json = KeyJson(move.key);
-    json["from"] = move.from;
-    json["to"] = move.to;
-    json["bytes"] = move.bytes;
-    moves.push_back(std::move(json));
-    if (up) coming.insert(move.key);
+  for (const Cache::InFlight& transfer : cache.TransfersInFlight(kMovesMax)) {
+    const bool up = transfer.from == "disk" || transfer.to == "device";
+    Json json = KeyJson(transfer.key);
+    json["from"] = transfer.from;
+    json["to"] = transfer.to;
+    json["bytes"] = transfer.bytes;
+    transfers.push_back(std::move(json));
+    if (up) coming.insert(transfer.key);
   }
-  Json json = {{"runs_live", 0}, {"runs", Json::array()}, {"moves", std::move(moves)}};
+  Json json = {{"runs_live", 0}, {"runs", Json::array()}, {"moves", std::move(transfers)}};
   const std::shared_ptr<StepGraph> graph = cache.attached_graph();
   if (graph == nullptr) return json;
   const StepGraphStats stats = graph->stats();

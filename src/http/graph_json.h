@@ -1,5 +1,6 @@
-// The step graph as somebody draws it: runs, their steps and edges, who runs, who is
-// next, where their contexts are and which of these are on their way.
+// SPDX-License-Identifier: Apache-2.0
+// The step graph for display: live runs with steps and edges, which steps run now and next, where
+// their contexts are, and which contexts are being copied.
 #pragma once
 
 #include "http/api_json.h"

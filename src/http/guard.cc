@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "http/guard.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ bool IsPort(std::string_view text) {
          std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-// As long as `given` is, whatever the password is.
+// Takes a time that depends only on the length of `given`.
 bool Same(std::string_view given, std::string_view password) {
   unsigned differ = given.size() == password.size() ? 0 : 1;
   for (std::size_t i = 0; i < given.size(); ++i) {

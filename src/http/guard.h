@@ -1,6 +1,7 @@
-// Who may ask: names under which the server may be called (a page elsewhere can
-// make a browser ask for our address under its own name), where a page's request
-// comes from, and the password.
+// SPDX-License-Identifier: Apache-2.0
+// Checks whether a request is allowed. Three things protect the server: the host names it may be
+// addressed by (another site's page can make a browser send requests to our address under that
+// site's name), the origin of a page's request, and the password.
 #pragma once
 
 #include <span>
@@ -9,17 +10,18 @@
 
 namespace spillway::http {
 
-// "localhost:7380", "[::1]:80": the name alone, lower case. Empty: it is no host.
+// The name in "localhost:7380" or "[::1]:80", in lower case. Empty: not a host.
 std::string HostNameOf(std::string_view host);
 
-// Addresses of this machine's own loopback, "localhost", and those in `more`.
+// Whether the host is this machine's loopback, "localhost", or one of `more`.
 bool IsKnownHost(std::string_view host, std::span<const std::string> more);
 
-// A page's request names where the page is from; it must be from us. Without an
-// Origin it is no page's.
+// Whether the page that made the request is our own. A request without an Origin was not made by a
+// page.
 bool IsOwnOrigin(std::string_view origin, std::string_view host);
 
-// "Bearer PASSWORD", or "Basic" with any name. In a time that tells nothing of it.
+// Checks "Bearer PASSWORD", or "Basic" with any user name. Takes the same time for right and wrong
+// passwords.
 bool IsAuthorized(std::string_view authorization, std::string_view password);
 
 }  // namespace spillway::http

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "http/history.h"
 
 #include <algorithm>
@@ -7,30 +8,30 @@ namespace spillway::http {
 
 History::Tier History::TierOf(const TierStats& stats) {
   const Bytes ours = stats.held + stats.overhead;
-  const Bytes backed = std::min(stats.clean, ours);
+  const Bytes backed = std::min(stats.clean_chunks, ours);
   Tier tier;
   tier.there = !stats.name.empty();
   tier.level = stats.level;
   tier.pressure = stats.pressure ? static_cast<float>(*stats.pressure) : -1;
   tier.others = static_cast<float>(stats.others);
-  tier.unbacked = static_cast<float>(ours - backed);
-  tier.backed = static_cast<float>(backed);
+  tier.dirty = static_cast<float>(ours - backed);
+  tier.clean = static_cast<float>(backed);
   tier.free = static_cast<float>(stats.free);
   tier.reserve = static_cast<float>(std::min(stats.reserve + stats.granted, stats.free));
   return tier;
 }
 
 void History::Add(const Stats& stats, std::int64_t unix_ms) {
-  if (stats.device.total + stats.host.total + stats.disk.total == 0) return;  // Nothing was read.
+  if (stats.device.total + stats.host.total + stats.disk.total == 0) return;  // No reading yet.
   const Sample sample{unix_ms, {TierOf(stats.device), TierOf(stats.host), TierOf(stats.disk)}};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   samples_[added_++ % kKept] = sample;
 }
 
 std::vector<History::Sample> History::Pick(std::size_t points, std::int64_t after) const {
   std::vector<Sample> all;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (std::uint64_t n = added_ - std::min<std::uint64_t>(added_, kKept); n < added_; ++n) {
       if (samples_[n % kKept].unix_ms > after) all.push_back(samples_[n % kKept]);
     }
@@ -73,11 +74,10 @@ Json History::Columns(std::size_t points, std::int64_t after) const {
       pressure.push_back(tier.pressure < 0 ? Json() : Json(std::round(tier.pressure * 1e4F) / 1e4));
       level.push_back(static_cast<int>(tier.level));
     }
-    tiers[kNames.at(i)] = {
-        {"pressure", std::move(pressure)},  {"level", std::move(level)},
-        {"others", column(&Tier::others)},  {"unbacked", column(&Tier::unbacked)},
-        {"backed", column(&Tier::backed)},  {"free", column(&Tier::free)},
-        {"reserve", column(&Tier::reserve)}};
+    tiers[kNames.at(i)] = {{"pressure", std::move(pressure)},  {"level", std::move(level)},
+                           {"others", column(&Tier::others)},  {"unbacked", column(&Tier::dirty)},
+                           {"backed", column(&Tier::clean)},   {"free", column(&Tier::free)},
+                           {"reserve", column(&Tier::reserve)}};
   }
   return {{"unix_ms", std::move(times)}, {"tiers", std::move(tiers)}};
 }

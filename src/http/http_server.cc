@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "http/http_server.h"
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 
 #include "base/log.h"
 #include "base/quiet_thread.h"
+#include "http/connections.h"
 #include "http/stream.h"
 #include "spillway/version.h"
 
@@ -31,37 +33,50 @@ namespace {
 constexpr std::size_t kReadAtOnce = 16 * 1024;
 }  // namespace
 
-// What all connections share. Only `pool` runs elsewhere than on the one thread.
+// State shared by all connections. All is used on the one thread, except `pool`.
 struct Shared {
-  Shared(const HttpSettings& given, const Api* answers) : settings(given), api(answers) {}
+  Shared(const HttpSettings& given, const Api* answers)
+      : settings(given), api(answers), connections(given.clients_max, given.held_max) {}
+
+  // Streams and requests in progress are never closed for others. Together they are kept below the
+  // limit, so that at least one place remains for a new connection.
+  std::size_t streams_max() const {
+    return std::min(settings.streams_max, std::max<std::size_t>(settings.clients_max, 1) - 1);
+  }
+  std::size_t working_max() const {
+    return std::max<std::size_t>((settings.clients_max - streams_max()) / 2, 1);
+  }
 
   const HttpSettings settings;
   const Api* const api;
-  asio::thread_pool pool{2};  // Who looks is not kept waiting by who reclaims.
+  Connections connections;
+  std::size_t working = 0;    // Requests the pool is working on.
+  asio::thread_pool pool{2};  // Two threads, so that a query does not wait for a reclaim.
   bool stopping = false;
   std::atomic<std::uint64_t> clients{0};
   std::atomic<std::uint64_t> streams{0};
   std::atomic<std::uint64_t> requests{0};
   std::atomic<std::uint64_t> refused{0};
+  std::atomic<std::uint64_t> closed_for_others{0};
 };
 
-// One connection, from request to request until either side has enough. It lives as
-// long as somebody is to call it back.
-class Session : public std::enable_shared_from_this<Session> {
+// One connection, from request to request until one side ends it. It lives as long as a callback
+// refers to it.
+class Session : public Connection, public std::enable_shared_from_this<Session> {
  public:
   Session(Tcp::socket socket, std::shared_ptr<Shared> shared)
-      : stream_(std::move(socket)), timer_(stream_.get_executor()), shared_(std::move(shared)) {
-    ++shared_->clients;
-  }
-  ~Session() {
-    --shared_->clients;
-    if (is_stream_) --shared_->streams;
-  }
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
+      : stream_(std::move(socket)), timer_(stream_.get_executor()), shared_(std::move(shared)) {}
+  ~Session() override { Leave(); }
 
+  // False: all other connections are busy.
+  bool Enter(const std::string& peer) {
+    if (!shared_->connections.Add(this, peer)) return false;
+    Tell();
+    return true;
+  }
   void Read();
-  void Close() {
+  void Close() override {
+    Leave();
     timer_.cancel();
     stream_.close();
   }
@@ -69,7 +84,19 @@ class Session : public std::enable_shared_from_this<Session> {
  private:
   using Response = beast::http::response<beast::http::string_body>;
 
+  void Leave() {
+    shared_->connections.Remove(this);
+    if (std::exchange(is_stream_, false)) --shared_->streams;
+    Tell();
+  }
+  void Tell() const {
+    shared_->clients = shared_->connections.count();
+    shared_->closed_for_others = shared_->connections.closed_for_others();
+  }
+  void ReadHeader();
+  void HeardHeader(const ErrorCode& error);
   void Heard(const ErrorCode& error);
+  void Work(Answer answer);
   void Respond(Answer answer);
   void Refuse(int status, std::string_view why);
   void Send(Response response, bool then_close);
@@ -83,7 +110,7 @@ class Session : public std::enable_shared_from_this<Session> {
   beast::flat_buffer buffer_{kReadAtOnce * 32};
   std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
   std::optional<Response> response_;
-  // A stream's.
+  // Only for streams.
   bool is_stream_ = false;
   std::string chunk_;
   std::shared_ptr<Stream> told_;
@@ -91,25 +118,40 @@ class Session : public std::enable_shared_from_this<Session> {
 
 void Session::Read() {
   parser_.emplace();
+  response_.reset();
   parser_->header_limit(shared_->settings.header_max);
   parser_->body_limit(shared_->settings.body_max);
-  // A client may be idle between requests, and must not be once it has begun one.
+  shared_->connections.Hold(this, 0);
+  shared_->connections.AwaitClient(this);
+  // A client may be idle between requests, but not within one.
   stream_.expires_after(shared_->settings.idle_max);
-  const auto self = shared_from_this();
-  if (buffer_.size() > 0) {
-    stream_.expires_after(shared_->settings.request_within);
-    beast::http::async_read(stream_, buffer_, *parser_,
-                            [self](const ErrorCode& error, std::size_t) { self->Heard(error); });
-    return;
-  }
-  stream_.async_read_some(buffer_.prepare(kReadAtOnce), [self](const ErrorCode& error,
-                                                               std::size_t bytes) {
-    if (error) return self->Close();
-    self->buffer_.commit(bytes);
-    self->stream_.expires_after(self->shared_->settings.request_within);
-    beast::http::async_read(self->stream_, self->buffer_, *self->parser_,
-                            [self](const ErrorCode& wrong, std::size_t) { self->Heard(wrong); });
-  });
+  if (buffer_.size() > 0) return ReadHeader();
+  stream_.async_read_some(buffer_.prepare(kReadAtOnce),
+                          [self = shared_from_this()](const ErrorCode& error, std::size_t bytes) {
+                            if (error) return self->Close();
+                            self->buffer_.commit(bytes);
+                            self->ReadHeader();
+                          });
+}
+
+// The time limit runs from the first byte and is not extended by further ones, so a client that
+// sends single bytes slowly gains nothing.
+void Session::ReadHeader() {
+  stream_.expires_after(shared_->settings.header_within);
+  beast::http::async_read_header(stream_, buffer_, *parser_,
+                                 [self = shared_from_this()](const ErrorCode& error, std::size_t) {
+                                   self->HeardHeader(error);
+                                 });
+}
+
+void Session::HeardHeader(const ErrorCode& error) {
+  if (error || parser_->is_done()) return Heard(error);
+  const auto length = parser_->content_length();
+  shared_->connections.Hold(this, length ? *length : shared_->settings.body_max);
+  stream_.expires_after(shared_->settings.request_within);
+  beast::http::async_read(
+      stream_, buffer_, *parser_,
+      [self = shared_from_this()](const ErrorCode& wrong, std::size_t) { self->Heard(wrong); });
 }
 
 void Session::Heard(const ErrorCode& error) {
@@ -140,7 +182,7 @@ void Session::Heard(const ErrorCode& error) {
                   .accept_encoding = field(beast::http::field::accept_encoding),
                   .if_none_match = field(beast::http::field::if_none_match),
                   .body = message.body()};
-  // A browser that lost a stream says what it has heard last.
+  // A browser that lost its stream sends the last event it received.
   const beast::string_view heard = message["Last-Event-ID"];
   std::string target;
   if (!heard.empty()) {
@@ -157,12 +199,23 @@ void Session::Heard(const ErrorCode& error) {
   }
   if (answer.live) return BeginStream(answer);
   if (!answer.later) return Respond(std::move(answer));
-  stream_.expires_never();  // The work has a bound of its own.
+  Work(std::move(answer));
+}
+
+void Session::Work(Answer answer) {
+  if (shared_->working >= shared_->working_max()) {
+    return Refuse(503, "too many requests are in progress");
+  }
+  ++shared_->working;
+  shared_->connections.Keep(this);
+  stream_.expires_never();  // The work has its own time limit.
   asio::post(shared_->pool, [self = shared_from_this(), answer = std::move(answer)]() mutable {
     Answer made = answer.later();
     made.headers = std::move(answer.headers);
-    asio::post(self->stream_.get_executor(),
-               [self, made = std::move(made)]() mutable { self->Respond(std::move(made)); });
+    asio::post(self->stream_.get_executor(), [self, made = std::move(made)]() mutable {
+      --self->shared_->working;
+      self->Respond(std::move(made));
+    });
   });
 }
 
@@ -192,13 +245,15 @@ void Session::Send(Response response, bool then_close) {
   response.set(beast::http::field::server, "spillway/" SPILLWAY_VERSION);
   response.keep_alive(!then_close && !shared_->stopping);
   response_ = std::move(response);
+  shared_->connections.Hold(this, response_->body().size());
+  shared_->connections.AwaitClient(this);
   stream_.expires_after(shared_->settings.answer_within);
   const bool close = !response_->keep_alive();
   const auto done = [self = shared_from_this(), close](const ErrorCode& error, std::size_t) {
     if (error || close) return self->Close();
     self->Read();
   };
-  // An answer to HEAD has a length and no body.
+  // An answer to HEAD has a length but no body.
   if (response_->body().empty()) {
     auto serializer =
         std::make_shared<beast::http::response_serializer<beast::http::string_body>>(*response_);
@@ -213,9 +268,10 @@ void Session::Send(Response response, bool then_close) {
 // --- streams ---
 
 void Session::BeginStream(const Answer& answer) {
-  if (shared_->streams >= shared_->settings.streams_max) {
-    return Refuse(503, "too many are listening already");
+  if (shared_->streams >= shared_->streams_max()) {
+    return Refuse(503, "too many streams are open");
   }
+  shared_->connections.Keep(this);
   ++shared_->streams;
   is_stream_ = true;
   told_ = answer.live;
@@ -226,8 +282,8 @@ void Session::BeginStream(const Answer& answer) {
   StepStream();
 }
 
-// The next step is made only when the last one has been taken: who reads slowly
-// hears less often, and holds one step of memory.
+// The next step is made after the last one was taken: a slow reader gets fewer messages, and holds
+// the memory of one.
 void Session::StepStream() {
   if (shared_->stopping) return Close();
   try {
@@ -277,7 +333,7 @@ class HttpServer::Impl {
     if (error) {
       return Error{
           Code::kInvalidArgument,
-          fmt::format("http: '{}' is not an address; 127.0.0.1 would be one", settings.bind)};
+          fmt::format("http: '{}' is not an address; an example is 127.0.0.1", settings.bind)};
     }
     const Tcp::endpoint endpoint(address, settings.port);
     acceptor_.open(endpoint.protocol(), error);
@@ -309,17 +365,19 @@ class HttpServer::Impl {
     acceptor_.async_accept([this](const ErrorCode& error, Tcp::socket socket) {
       if (error == asio::error::operation_aborted || shared_->stopping) return;
       if (error) {
-        // Out of descriptors, mostly: somebody has to go first.
+        // Usually out of descriptors: wait until a connection is closed.
         pause_.expires_after(std::chrono::milliseconds(100));  // real world: the kernel's
         pause_.async_wait([this](const ErrorCode& cancelled) {
           if (!cancelled) Accept();
         });
         return;
       }
-      if (shared_->clients >= shared_->settings.clients_max) {
-        ++shared_->refused;  // Closed with the socket.
+      ErrorCode gone;
+      const Tcp::endpoint peer = socket.remote_endpoint(gone);
+      const auto session = std::make_shared<Session>(std::move(socket), shared_);
+      if (!session->Enter(gone ? std::string() : peer.address().to_string())) {
+        ++shared_->refused;  // It is closed by the session's destructor.
       } else {
-        const auto session = std::make_shared<Session>(std::move(socket), shared_);
         std::erase_if(sessions_, [](const std::weak_ptr<Session>& each) { return each.expired(); });
         sessions_.push_back(session);
         session->Read();
@@ -361,7 +419,11 @@ std::uint16_t HttpServer::port() const { return impl_->port(); }
 
 HttpServer::Counts HttpServer::counts() const {
   const Shared& shared = impl_->shared();
-  return {shared.clients, shared.streams, shared.requests, shared.refused};
+  return {.clients = shared.clients,
+          .streams = shared.streams,
+          .requests = shared.requests,
+          .refused = shared.refused,
+          .closed_for_others = shared.closed_for_others};
 }
 
 }  // namespace spillway::http

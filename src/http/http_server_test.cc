@@ -1,4 +1,5 @@
-// The server on real sockets, with clients as they should not be.
+// SPDX-License-Identifier: Apache-2.0
+// The server on real sockets, with misbehaving clients.
 #include "http/http_server.h"
 
 #include <arpa/inet.h>
@@ -39,9 +40,9 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   void Send(std::string_view text) {
-    ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);  // It may be closed already.
+    ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);  // The server may have closed it already.
   }
-  // Until `end` has come, or the server closes.
+  // Reads until `end` arrives or the server closes.
   std::string Until(std::string_view end) {
     std::string got;
     char buffer[4096];
@@ -81,7 +82,7 @@ TEST_F(HttpServerTest, AnswersOneRequestAfterAnother) {
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
     EXPECT_THAT(answer, HasSubstr("Content-Length: 3\r\n"));
   }
-  // Two at once.
+  // Two requests at once.
   client.Send(
       "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /nothing HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_THAT(client.Until("http_hosts"), HasSubstr("ready\n"));
@@ -114,7 +115,7 @@ TEST_F(HttpServerTest, StreamsTellWhatHappens) {
   cache_->Erase("gone");
   EXPECT_THAT(client.Until("event: left"), HasSubstr("id: 1"));
   EXPECT_EQ(server_->counts().streams, 1U);
-  // Heard before: not again, whatever the address says.
+  // An event received before is not sent again, whatever the URL says.
   Client again(port);
   again.Send(
       "GET /api/v1/live?every=100ms&after=0 HTTP/1.1\r\nHost: localhost\r\n"
@@ -127,20 +128,92 @@ TEST_F(HttpServerTest, StreamsAndClientsHaveABound) {
   settings_.streams_max = 1;
   const std::uint16_t port = Open();
   Client first(port);
-  first.Send("GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  first.Send("GET /api/v1/live?every=100ms HTTP/1.1\r\nHost: localhost\r\n\r\n");
   first.Until("event: state");
   Client second(port);
   second.Send("GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_THAT(second.Rest(), HasSubstr("503"));
-  Client third(port);
-  Client fourth(port);
-  third.Send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  EXPECT_THAT(third.Until("ok\n"), HasSubstr("200 OK"));
-  fourth.Send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  fourth.Until("ok\n");  // It depends on when the second was noticed to be gone.
-  Client fifth(port);
-  EXPECT_EQ(fifth.Rest(), "(closed)");
-  EXPECT_GE(server_->counts().refused, 1U);
+  std::vector<std::unique_ptr<Client>> more;
+  for (int i = 0; i < 10; ++i) {
+    more.push_back(std::make_unique<Client>(port));
+    more.back()->Send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_THAT(more.back()->Until("ok\n"), HasSubstr("200 OK"));
+    EXPECT_LE(server_->counts().clients, 3U);
+  }
+  // Connections that only stay open are closed for new ones; the stream is not.
+  EXPECT_EQ(more.front()->Rest(), "(closed)");
+  EXPECT_EQ(server_->counts().streams, 1U);
+  EXPECT_THAT(first.Until("event: state"), HasSubstr("event: state"));
+  EXPECT_GE(server_->counts().closed_for_others, 8U);
+}
+
+// As many of each kind as there are places, and more: /healthz is always answered.
+TEST_F(HttpServerTest, ClientsThatWaitOrStallNeverKeepAWholeRequestOut) {
+  settings_.clients_max = 64;
+  settings_.streams_max = 16;
+  const std::uint16_t port = Open();
+  const auto healthy = [&] { return Client(port).Get("/healthz"); };
+  const std::string live = "GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  const std::string whole = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  std::vector<std::unique_ptr<Client>> open;
+  const auto add = [&](const std::string& text, std::string_view until) {
+    open.push_back(std::make_unique<Client>(port));
+    open.back()->Send(text);
+    if (!until.empty()) open.back()->Until(until);
+  };
+  for (int i = 0; i < 20; ++i) add(live, i < 16 ? "event: state" : "503");
+  EXPECT_THAT(healthy(), HasSubstr("ok\n"));
+  for (int i = 0; i < 100; ++i) add("", "");  // Nothing sent.
+  EXPECT_THAT(healthy(), HasSubstr("ok\n"));
+  for (int i = 0; i < 100; ++i) add(whole, "ok\n");  // Idle after one request.
+  EXPECT_THAT(healthy(), HasSubstr("ok\n"));
+  for (int i = 0; i < 300; ++i) add("GET /healthz HTTP/1.1\r\nHost: loc", "");
+  EXPECT_THAT(healthy(), HasSubstr("ok\n"));
+  for (int i = 0; i < 100; ++i) {
+    add("POST /api/v1/drop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{", "");
+  }
+  // Single bytes from time to time do not keep a connection open.
+  for (const char byte : std::string("alhost\r\nX: y")) {
+    for (const auto& each : open) each->Send(std::string_view(&byte, 1));
+    EXPECT_THAT(healthy(), HasSubstr("ok\n"));
+  }
+  EXPECT_LE(server_->counts().clients, 64U);
+  EXPECT_EQ(server_->counts().streams, 16U);
+  EXPECT_EQ(server_->counts().refused, 0U);
+}
+
+TEST_F(HttpServerTest, HalfSentBodiesHoldNoMoreMemoryThanAllMay) {
+  settings_.body_max = 100'000;
+  settings_.held_max = 1'000'000;
+  const std::uint16_t port = Open();
+  std::vector<std::unique_ptr<Client>> open;
+  for (int i = 0; i < 30; ++i) {
+    open.push_back(std::make_unique<Client>(port));
+    open.back()->Send(
+        "POST /api/v1/drop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999\r\n\r\n{");
+  }
+  // Ten of them hold as much as all may hold: the first twenty are closed.
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(open[static_cast<std::size_t>(i)]->Rest(), "(closed)");
+  EXPECT_EQ(server_->counts().closed_for_others, 20U);
+  EXPECT_EQ(server_->counts().clients, 10U);
+  EXPECT_THAT(Client(port).Get("/healthz"), HasSubstr("ok\n"));
+}
+
+// Each byte comes in time, but not all of them together.
+TEST_F(HttpServerTest, AHeaderByteByByteEndsAtItsDeadline) {
+  settings_.header_within = std::chrono::milliseconds(200);
+  settings_.request_within = std::chrono::hours(1);
+  settings_.idle_max = std::chrono::hours(1);
+  const std::uint16_t port = Open();
+  Client drip(port);
+  drip.Send("GET /healthz HTTP/1.1\r\nX: ");
+  std::jthread sender([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      drip.Send("y");
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // real world: a slow client
+    }
+  });
+  EXPECT_EQ(drip.Rest(), "(closed)");
 }
 
 TEST_F(HttpServerTest, WhatIsNoHttpIsToldSo) {
@@ -161,7 +234,7 @@ TEST_F(HttpServerTest, WhatIsNoHttpIsToldSo) {
 }
 
 TEST_F(HttpServerTest, WhoIsSlowIsClosed) {
-  settings_.request_within = std::chrono::milliseconds(200);
+  settings_.header_within = std::chrono::milliseconds(200);
   settings_.idle_max = std::chrono::milliseconds(300);
   const std::uint16_t port = Open();
   Client silent(port);

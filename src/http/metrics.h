@@ -1,5 +1,6 @@
-// A cache's stats as metrics. No key, agent or other word of a client's stands in
-// a label: what is counted is bounded.
+// SPDX-License-Identifier: Apache-2.0
+// A cache's statistics as metrics. Labels never contain keys, agents or other text from clients, so
+// the number of series is bounded.
 #pragma once
 
 #include "http/exposition.h"

@@ -1,4 +1,5 @@
-// What the dashboard lives on: its files, the stream of changes, the last hour, the graph.
+// SPDX-License-Identifier: Apache-2.0
+// What the dashboard uses: its files, the stream of changes, the last hour, the graph.
 #include <array>
 #include <chrono>
 #include <memory>
@@ -28,11 +29,10 @@ TEST_F(ApiTest, WhoWantsOnlyChangesIsToldThem) {
   EXPECT_THAT(api_->Step(&stream), HasSubstr("event: state\ndata: {"));
   EXPECT_EQ(api_->Step(&stream), "");
   EXPECT_EQ(api_->Step(&stream), "");
-  // Somebody is there all the same.
+  // A comment shows that the connection is alive.
   EXPECT_THAT(api_->Step(&stream), ::testing::StartsWith(":"));
   EXPECT_EQ(api_->Step(&stream), "");
   Set("k", "v", 5);
-  caption_ = {"fill", "31 contexts"};
   const std::string step = api_->Step(&stream);
   const std::string head = "event: change\ndata: ";
   ASSERT_THAT(step, ::testing::StartsWith(head));
@@ -40,11 +40,8 @@ TEST_F(ApiTest, WhoWantsOnlyChangesIsToldThem) {
   EXPECT_EQ(change["entries"], 1);
   EXPECT_EQ(change["tokens"], 5);
   EXPECT_EQ(change["device"]["entries"], 1);
-  EXPECT_EQ(change["caption"], Json({{"phase", "fill"}, {"text", "31 contexts"}}));
   EXPECT_FALSE(change.contains("mode"));
   EXPECT_FALSE(change["device"].contains("capacity"));
-  caption_.reset();
-  EXPECT_THAT(api_->Step(&stream), HasSubstr("\"caption\":null"));
 }
 
 TEST(Patch, SaysWhatDiffers) {
@@ -60,17 +57,13 @@ TEST(Patch, SaysWhatDiffers) {
 
 TEST_F(ApiTest, TheStateHasWhatAPageNeeds) {
   facts_ = {.started_unix_ms = 7, .hit_tokens = 11};
-  EXPECT_EQ(Read("/api/v1/caption"), Json::object());
-  caption_ = {"fill", "c"};
-  Json state = Read("/api/v1/stats");
+  const Json state = Read("/api/v1/stats");
   EXPECT_EQ(state["controls"], false);
   EXPECT_EQ(state["started_unix_ms"], 7);
   EXPECT_EQ(state["hit_tokens"], 11);
-  EXPECT_EQ(state["caption"]["text"], "c");
-  EXPECT_EQ(Read("/api/v1/caption"), state["caption"]);
   EXPECT_EQ(state["thresholds"]["critical"], 0.92);
   EXPECT_NE(state["version"], "");
-  // Since the cache was opened, on the page's clock.
+  // Since the cache was opened, by the page's clock.
   const double since = state["device"]["level_since_unix_ms"];
   EXPECT_NEAR(since, state["unix_ms"].get<double>(), 60'000);
   EXPECT_EQ(state["device"]["left_by_action"]["drop"], 0);
@@ -90,7 +83,7 @@ Stats At(double pressure, Level level = Level::kRelaxed) {
   stats.device.name = "device";
   stats.device.total = 100;
   stats.device.held = 30;
-  stats.device.clean = 10;
+  stats.device.clean_chunks = 10;
   stats.device.others = 25;
   stats.device.free = 45;
   stats.device.reserve = 5;
@@ -144,7 +137,7 @@ TEST_F(ApiTest, HistoryIsAskedForWithinBounds) {
 
 TEST_F(ApiTest, TheGraphIsTold) {
   EXPECT_THAT(Read("/api/v1/graph")["runs"], IsEmpty());
-  EXPECT_FALSE(cache_->attached_graph());  // Looking does not make one.
+  EXPECT_FALSE(cache_->attached_graph());  // A query does not attach a graph.
   Set("context:coder", "1234");
   const std::shared_ptr<StepGraph> graph = cache_->step_graph();
   ASSERT_TRUE(graph->Load(R"({"run":"r","steps":[{"id":"plan"},{"id":"code","agent":"coder"}],
@@ -170,7 +163,7 @@ TEST_F(ApiTest, TheGraphIsTold) {
   EXPECT_EQ(coder["gone"], 1);
   EXPECT_EQ(coder["bytes"], 4);
   EXPECT_EQ(coder["coming"], 0);
-  // How soon, for contexts.
+  // Steps until use, in the table of contexts.
   Set("other", "v");
   EXPECT_THAT(KeysOf("/api/v1/contexts?sort=steps"), ElementsAre("context:coder", "other"));
   const Json rows = Read("/api/v1/contexts?sort=steps")["contexts"];

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "http/stream.h"
 
 #include <utility>
@@ -5,7 +6,7 @@
 namespace spillway::http {
 
 std::optional<Json> PatchOf(const Json& before, const Json& after) {
-  // As deep as a state is, which is ours.
+  // Recursion is as deep as the state, which we define.
   Json patch = Json::object();
   for (const auto& [name, value] : after.items()) {
     const auto old = before.find(name);

@@ -1,5 +1,6 @@
-// What one listener has been told, and what he must be told next: a whole state
-// first, then only what changed in it, as a merge patch (RFC 7396).
+// SPDX-License-Identifier: Apache-2.0
+// The state of one event stream: what its client has received, and so what comes next. The first
+// message is the whole state; later ones only contain the changes, as a merge patch (RFC 7396).
 #pragma once
 
 #include <chrono>
@@ -12,18 +13,18 @@
 namespace spillway::http {
 
 struct Stream {
-  // With nothing to tell, a comment so often shows that somebody is there.
+  // Without news, a comment is sent this often to keep the connection alive.
   static constexpr Duration kQuietMax = std::chrono::seconds(5);
 
   Duration every{};
-  std::uint64_t after = 0;  // The last event told.
-  bool changes = false;     // Only what changed; else the whole state each time.
+  std::uint64_t after = 0;  // Number of the last event sent.
+  bool changes = false;     // True: send only the changes; false: the whole state each time.
   std::optional<Json> told;
   Duration quiet{};
 };
 
-// What makes `before` into `after`; empty: nothing. Lists count as one thing. A null
-// in it takes a field away, and is what an unknown value is.
+// The merge patch that turns `before` into `after`; empty: they are equal. Lists are replaced as a
+// whole. Null removes a field; unknown values are null, too.
 std::optional<Json> PatchOf(const Json& before, const Json& after);
 
 }  // namespace spillway::http

@@ -1,4 +1,5 @@
-// A Target is what a request asks for: the path and the query, decoded.
+// SPDX-License-Identifier: Apache-2.0
+// The target of a request: path and query, decoded.
 #pragma once
 
 #include <map>
@@ -10,10 +11,10 @@ namespace spillway::http {
 
 struct Target {
   std::string path;
-  std::map<std::string, std::string> query;  // Of a name given twice, the first.
+  std::map<std::string, std::string> query;  // If a name is given twice, the first value counts.
 
-  // Bytes after %XX, whatever they are. Empty: it is no target (no leading '/', a
-  // broken %, a zero byte in the path).
+  // Parses a target. %XX may give any byte. Empty: it is malformed (no leading '/', a broken %, or
+  // a zero byte in the path).
   static std::optional<Target> Parse(std::string_view text);
 
   std::string_view Get(const std::string& name, std::string_view otherwise = {}) const;

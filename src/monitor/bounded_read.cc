@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "monitor/bounded_read.h"
 
 #include <atomic>
@@ -16,7 +17,7 @@ struct BoundedReader::Shared {
 };
 
 namespace {
-// The call is out while it lives, wherever that is.
+// Marks the call as running for as long as this object lives, on whichever thread.
 template <typename Shared>
 class Out {
  public:

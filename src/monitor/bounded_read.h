@@ -1,31 +1,32 @@
-// Work that may never return, waited for a bounded time: on a thread of its
-// own, which is left behind when it is late.
+// SPDX-License-Identifier: Apache-2.0
+// Calls that may never return, with a bounded wait: each runs on a thread of
+// its own, which is abandoned if it is late.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <system_error>
 #include <thread>
 
+#include "base/mutex.h"
 #include "base/quiet_thread.h"
 #include "spillway/pressure.h"
 #include "spillway/units.h"
 
 namespace spillway {
 
-// What `work` returns; empty: it has not returned within `within`, or no thread
-// or no memory could be had. Whatever `work` refers to must live as long as it may run.
+// Returns the result of `work`. Empty: it did not return within `within`, or
+// there was no thread or no memory. Everything that `work` refers to must live
+// as long as `work` may run.
 template <typename Work>
 auto RunBounded(Duration within, Work work) -> std::optional<decltype(work())> {
   struct Shared {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::optional<decltype(work())> value;
-    bool ended = false;
+    Mutex mutex;
+    CondVar changed;
+    std::optional<decltype(work())> value SPILLWAY_GUARDED_BY(mutex);
+    bool ended SPILLWAY_GUARDED_BY(mutex) = false;
   };
   const auto shared = std::make_shared<Shared>();
   try {
@@ -36,7 +37,7 @@ auto RunBounded(Duration within, Work work) -> std::optional<decltype(work())> {
       } catch (const std::bad_alloc&) {
         value.reset();
       }
-      const std::lock_guard lock(shared->mutex);
+      const MutexLock lock(shared->mutex);
       shared->value = std::move(value);
       shared->ended = true;
       shared->changed.notify_all();
@@ -46,18 +47,19 @@ auto RunBounded(Duration within, Work work) -> std::optional<decltype(work())> {
   } catch (const std::bad_alloc&) {
     return std::nullopt;
   }
-  std::unique_lock lock(shared->mutex);
+  const MutexLock lock(shared->mutex);
   // Real world: only time tells that a call does not return.
-  shared->changed.wait_for(lock, within, [&] { return shared->ended; });
+  shared->changed.wait_for(shared->mutex, within,
+                           [&]() SPILLWAY_REQUIRES(shared->mutex) { return shared->ended; });
   return std::move(shared->value);
 }
 
-// One source, read by hand now and then. While a call is out that was too late,
-// there is no other: it answers Deadline at once.
+// One source, read on demand. While a late call has not returned, no other is
+// made: Read returns Deadline at once.
 class BoundedReader {
  public:
   explicit BoundedReader(std::shared_ptr<PressureSource> source);
-  // From any thread.
+  // Any thread.
   Result<Reading> Read(Duration within);
 
  private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "monitor/governor.h"
 
 #include <algorithm>
@@ -65,11 +66,11 @@ Level Governor::Sample(std::optional<double> pressure, TimePoint now) {
   if (!pressure && MutantOn(Mutant::kUnknownIsZero)) pressure = 0.0;
   unknown_ = !pressure.has_value();
   if (unknown_) {
-    // What we do not know has not been low.
+    // Unknown pressure does not count as low.
     below_since_.fill(std::nullopt);
     return level_;
   }
-  // A sample is compared as it came: one bit under a threshold is under it.
+  // A sample is compared unrounded: one bit under a threshold is under it.
   int reached = 0;
   while (reached + 1 < kLevels && *pressure >= entered_at(static_cast<Level>(reached + 1)))
     ++reached;
@@ -82,7 +83,7 @@ Level Governor::Sample(std::optional<double> pressure, TimePoint now) {
   return level_;
 }
 
-Level Governor::Look(double pressure, TimePoint now) {
+Level Governor::Tick(double pressure, TimePoint now) {
   if (unknown_) return level_;
   NoteBelow(pressure, now);
   level_ = Lowered(now);
@@ -104,7 +105,7 @@ void Governor::NoteBelow(double pressure, TimePoint now) {
   for (int level = 1; level < kLevels; ++level) {
     std::optional<TimePoint>& since = below_since_.at(static_cast<std::size_t>(level));
     const double enter = entered_at(static_cast<Level>(level));
-    // Without a band "below" must not include the threshold itself.
+    // Without a band, "below" must not include the threshold itself.
     const bool below = band > 0 ? ToPpb(pressure) <= ToPpb(enter) - band : pressure < enter;
     if (!below) {
       since.reset();

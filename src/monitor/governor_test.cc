@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "monitor/governor.h"
 
 #include <gtest/gtest.h>
@@ -38,8 +39,8 @@ TEST(Governor, FallsThroughAllLevelsThatHaveBeenLowLongEnough) {
   Governor governor({});
   governor.Sample(0.97, At(0));
   governor.Sample(0.10, At(1));
-  EXPECT_EQ(governor.Look(0.10, At(2.9)), Level::kEmergency);
-  EXPECT_EQ(governor.Look(0.10, At(3)), Level::kRelaxed);
+  EXPECT_EQ(governor.Tick(0.10, At(2.9)), Level::kEmergency);
+  EXPECT_EQ(governor.Tick(0.10, At(3)), Level::kRelaxed);
 }
 
 TEST(Governor, ARiseStartsTheDwellAgain) {
@@ -48,14 +49,14 @@ TEST(Governor, ARiseStartsTheDwellAgain) {
   governor.Sample(0.10, At(1));
   governor.Sample(0.95, At(2));  // Not under 0.94.
   governor.Sample(0.10, At(2.5));
-  EXPECT_EQ(governor.Look(0.10, At(4)), Level::kEmergency);
-  EXPECT_EQ(governor.Look(0.10, At(4.5)), Level::kRelaxed);
+  EXPECT_EQ(governor.Tick(0.10, At(4)), Level::kEmergency);
+  EXPECT_EQ(governor.Tick(0.10, At(4.5)), Level::kRelaxed);
 }
 
 TEST(Governor, LookingNeverRaises) {
   Governor governor({});
   governor.Sample(0.5, At(0));
-  EXPECT_EQ(governor.Look(0.99, At(1)), Level::kRelaxed);
+  EXPECT_EQ(governor.Tick(0.99, At(1)), Level::kRelaxed);
 }
 
 TEST(Governor, UnknownKeepsTheLevelAndForgetsTheDwell) {
@@ -64,7 +65,7 @@ TEST(Governor, UnknownKeepsTheLevelAndForgetsTheDwell) {
   governor.Sample(0.10, At(1));
   EXPECT_EQ(governor.Sample(std::nullopt, At(2)), Level::kCritical);
   EXPECT_TRUE(governor.unknown());
-  EXPECT_EQ(governor.Look(0.10, At(50)), Level::kCritical);
+  EXPECT_EQ(governor.Tick(0.10, At(50)), Level::kCritical);
   EXPECT_EQ(governor.Sample(0.10, At(60)), Level::kCritical);
   EXPECT_EQ(governor.Sample(0.10, At(62)), Level::kRelaxed);
 }
@@ -80,12 +81,12 @@ TEST(Governor, WithoutBandAndDwellTheLevelIsAFunctionOfTheSample) {
   }
 }
 
-// 0.70 - 0.02 is less than 0.68 in binary; as billionths it is not.
+// 0.70 - 0.02 is less than 0.68 in binary, but not as billionths.
 TEST(Governor, ComparesAsPeopleWriteNumbers) {
   Governor governor({});
   governor.Sample(0.70, At(0));
   governor.Sample(0.68, At(1));
-  EXPECT_EQ(governor.Look(0.68, At(3)), Level::kRelaxed);
+  EXPECT_EQ(governor.Tick(0.68, At(3)), Level::kRelaxed);
 }
 
 TEST(Governor, RefusesThresholdsOutOfOrder) {

@@ -1,5 +1,6 @@
-// A GPU opened with the libraries this machine has, within a bound: a driver that does
-// not answer is left behind.
+// SPDX-License-Identifier: Apache-2.0
+// Opens a GPU with this machine's libraries, within a time limit: a driver call
+// that does not return is abandoned.
 #pragma once
 
 #include <functional>
@@ -16,13 +17,14 @@ namespace spillway {
 
 inline constexpr Duration kDriverWithin = std::chrono::seconds(10);
 
-// Names and libraries of one vendor.
+// The names of one vendor's libraries.
 const std::vector<std::string>& LibrariesOf(const Machine& machine, GpuKind kind);
-// Its driver has not answered by then.
+// The error for a driver that has not answered in time.
 Error DriverIsLate(GpuKind kind);
 
-// As `options` say but for the libraries. `then`, if it is not empty, is done to the
-// device within the same bound; what it refers to must live as long as it may run.
+// Opens the GPU of `options`, with this machine's libraries. If `then` is not
+// empty it is called with the device within the same limit; everything it
+// refers to must live as long as it may run.
 Result<std::unique_ptr<GpuDevice>> OpenGpuWithin(GpuDeviceOptions options,
                                                  std::function<void(GpuDevice*)> then = {});
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "monitor/pace.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ Duration Times(Duration duration, double factor) {
 Duration Pace::After(std::optional<double> pressure, Duration cost, TimePoint now) {
   const Duration cheap = std::min(CostOf(cost) * kCostShare, kLongestBackOff);
   if (!pressure) {
-    // What was seen before the failure says nothing of what comes after it.
+    // Readings before a failure say nothing about those after it.
     last_.reset();
     rise_ = 0;
     const int doublings = std::min(failures_++, 10);
@@ -42,17 +43,18 @@ Duration Pace::Wanted(double pressure, TimePoint now) {
     rise = change / InSeconds(now - last_at_);
     if (std::abs(change) >= kMove || std::abs(rise) >= kMoveRate) restless_until_ = now + kRestless;
   }
-  // Half of it is the latest look's, so that one step is seen and soon forgotten.
+  // The latest reading counts half, so that a step is seen and soon forgotten.
   rise_ = std::max(0.0, (rise_ + rise) / 2);
   last_ = pressure;
   last_at_ = now;
 
   const std::optional<double> distance = DistanceUp(pressure);
-  Duration wanted = settings_.near;  // Over the last threshold: somebody suffers.
+  // Over the last threshold: other processes already lack memory.
+  Duration wanted = settings_.near;
   if (distance) {
     const double far = std::clamp((*distance - kJump) / kJump, 0.0, 1.0);
     wanted = settings_.near + Times(settings_.slowest - settings_.near, far);
-    // A few looks before the threshold is reached at this rate.
+    // A few readings before the threshold is reached at this rate.
     if (rise_ > 0) {
       const double eta = *distance / rise_;
       if (eta < InSeconds(wanted) * 4) wanted = Times(std::chrono::seconds(1), eta / 4);
@@ -62,8 +64,7 @@ Duration Pace::Wanted(double pressure, TimePoint now) {
   return std::clamp(wanted, settings_.fastest, std::max(settings_.fastest, settings_.slowest));
 }
 
-// Two jumps away from a threshold, and farther, what moves is of less and less
-// concern.
+// From two jumps away on, movement matters less the farther the threshold is.
 Duration Pace::Restless(std::optional<double> distance) const {
   if (!distance) return settings_.fastest;
   return std::min(Times(settings_.fastest, *distance / (2 * kJump)), settings_.near);

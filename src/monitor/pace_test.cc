@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "monitor/pace.h"
 
 #include <cmath>
@@ -16,7 +17,7 @@ using std::chrono::seconds;
 
 constexpr Duration kCheap = microseconds(7);
 
-// Looks at `pressure` (a function of seconds) as the poller would.
+// Reads `pressure` (a function of seconds) like the poller.
 class Watcher {
  public:
   explicit Watcher(std::function<std::optional<double>(double)> pressure)
@@ -97,7 +98,7 @@ TEST(Pace, FarFromAThresholdMovementIsOfLessConcern) {
 }
 
 TEST(Pace, ASteadyRiseIsMetBeforeTheThreshold) {
-  // 1 % a second: too slow for one look to notice.
+  // 1 % a second: too slow for a single reading to detect.
   Watcher watcher([](double t) { return 0.60 + 0.01 * t; });
   watcher.RunFor(milliseconds(9'900));
   EXPECT_LE(watcher.last_wait, milliseconds(8));
@@ -120,7 +121,7 @@ TEST(Pace, ADearCallIsMadeSeldom) {
   EXPECT_EQ(watcher.last_wait, Pace::kLongestBackOff);
 }
 
-// Its calls wait while a neighbour is at work in the driver.
+// Its calls wait while a neighbour is busy in the driver.
 TEST(Pace, LooksOnWhereSomeCallsAreSlow) {
   Watcher watcher([](double) { return 0.3; });
   for (int times = 0; times < 5; ++times) {
@@ -153,7 +154,7 @@ TEST(Pace, AfterActingItLooksAtOnce) {
 TEST(PaceAndGovernor, ASawtoothDoesNotMakeTheLevelFlap) {
   for (const double threshold : {0.70, 0.85, 0.92, 0.96}) {
     Watcher watcher([&](double t) {
-      if (t < 5) return threshold - 0.03;  // From rest, not from nothing.
+      if (t < 5) return threshold - 0.03;  // Starts at rest, not from nothing.
       const double phase = t * 5 - std::floor(t * 5);
       return std::min(threshold - 0.03 + 0.06 * phase, 1.0);
     });

@@ -1,18 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "monitor/poller.h"
 
 #include <poll.h>
 #include <pthread.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <list>
-#include <mutex>
 #include <new>
 #include <system_error>
 #include <thread>
 
 #include <fmt/format.h>
 
+#include "base/mutex.h"
 #include "base/parse.h"
 #include "base/quiet_thread.h"
 
@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPatience = std::chrono::seconds(1);
-constexpr int kListenMs = 500;  // Then a listener looks whether it is still wanted.
+constexpr int kListenMs = 500;  // After this a listener checks whether it is still needed.
 constexpr Duration kShortestWatch = std::chrono::milliseconds(5);
 
 TimePoint Now() { return TimePoint(Clock::now().time_since_epoch()); }
@@ -32,9 +32,10 @@ Clock::time_point Real(TimePoint at) { return Clock::time_point(at.time_since_ep
 
 }  // namespace
 
-// Shared with the threads, which may outlive the Poller if a source hangs.
+// Shared with the threads, which outlive the Poller if a source hangs.
 class Poller::State : public std::enable_shared_from_this<State> {
  public:
+  // One source that is being watched.
   struct Watched {
     Watched(std::shared_ptr<PressureSource> from, const Settings& with, Client* whom)
         : source(std::move(from)), settings(with), client(whom), pace(with.pace) {}
@@ -43,51 +44,51 @@ class Poller::State : public std::enable_shared_from_this<State> {
     const Settings settings;
     Client* const client;
     Pace pace;
-    // All guarded by the mutex.
+    // Needs State::mutex_. (Clang is not told: it takes that for another object's. The
+    // functions below say which of them need it.)
     TimePoint due;         // The next reading.
     TimePoint more_since;  // While `more`.
-    TimePoint began;       // Of the call that is out.
-    bool reading = false;  // A source's call is out,
-    bool telling = false;  // or the client's.
-    bool more = false;     // The client wants to continue.
+    TimePoint began;       // Start of the call that is running.
+    bool reading = false;  // A call of the source is running,
+    bool telling = false;  // or one of the client.
+    bool more = false;     // The client wants Continue.
     bool removed = false;
     Account account;
 
+    // When the worker should next read or continue.
     TimePoint turn() const { return more ? more_since : due; }
   };
   using Entry = std::shared_ptr<Watched>;
 
   void Add(const Entry& watched) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     watched->due = Now();
     watched_.push_back(watched);
     EnsureThreads();
-    if (!worker_ && !watchdog_) throw std::bad_alloc();  // Nobody would ever look.
+    if (!worker_ && !watchdog_) throw std::bad_alloc();  // No thread would ever read it.
     if (watched->source->wake_fd() >= 0) {
-      // Without a thread to be had it is read at its pace.
+      // Without such a thread the source is read at its pace.
       Spawn("spillway-wake", [watched](State& state) { state.Listen(watched); });
     }
     changed_.notify_all();
   }
 
   void Remove(const Entry& watched) {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     watched->removed = true;
     watched_.remove(watched);
     changed_.notify_all();
-    changed_.wait(lock, [&] { return !watched->telling; });
-    changed_.wait_for(lock, kPatience,  // real world: a hung call is left behind
+    while (watched->telling) changed_.wait(mutex_);
+    changed_.wait_for(mutex_, kPatience,  // real world: a hung call is left behind
                       [&] { return !watched->reading; });
   }
 
   Account AccountOf(const Watched& watched) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return watched.account;
   }
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
-
   template <typename Run>
   bool Spawn(const char* name, Run&& run) {
     try {
@@ -97,20 +98,21 @@ class Poller::State : public std::enable_shared_from_this<State> {
       }).detach();
       return true;
     } catch (const std::system_error&) {
-      return false;  // No thread to be had now: the watchdog tries again.
+      return false;  // The system refuses a thread; the watchdog tries again.
     } catch (const std::bad_alloc&) {
       return false;
     }
   }
 
-  void EnsureThreads() {
+  void EnsureThreads() SPILLWAY_REQUIRES(mutex_) {
     if (!worker_) SpawnWorker();
     if (!watchdog_) {
       watchdog_ = Spawn("spillway-watch", [](State& state) { state.Guard(); });
     }
   }
 
-  void SpawnWorker() {
+  // A new worker gets a new number; a stuck one sees that it was replaced and ends.
+  void SpawnWorker() SPILLWAY_REQUIRES(mutex_) {
     const std::uint64_t number = ++worker_number_;
     worker_ = Spawn("spillway-poll", [number](State& state) { state.Work(number); });
   }
@@ -118,7 +120,7 @@ class Poller::State : public std::enable_shared_from_this<State> {
   // --- the worker ---
 
   void Work(std::uint64_t number) {
-    Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     while (number == worker_number_) {
       if (watched_.empty()) {
         worker_ = false;
@@ -126,18 +128,19 @@ class Poller::State : public std::enable_shared_from_this<State> {
       }
       const Entry next = Earliest();
       if (next == nullptr) {
-        changed_.wait(lock);
+        changed_.wait(mutex_);
       } else if (next->turn() > Now()) {
-        changed_.wait_until(lock, Real(next->turn()));  // real world: paces the readings
+        changed_.wait_until(mutex_, Real(next->turn()));  // real world: paces the readings
       } else if (next->more) {
-        Tell(lock, *next, [&] { return next->client->Continue(); });
+        Tell(*next, [&] { return next->client->Continue(); });
       } else {
-        ReadAndTell(lock, number, *next);
+        ReadAndTell(number, *next);
       }
     }
   }
 
-  Entry Earliest() const {
+  // The source whose turn comes first, among those without a running call.
+  Entry Earliest() const SPILLWAY_REQUIRES(mutex_) {
     Entry earliest;
     for (const Entry& one : watched_) {
       if (one->reading || one->telling) continue;
@@ -146,12 +149,11 @@ class Poller::State : public std::enable_shared_from_this<State> {
     return earliest;
   }
 
-  void ReadAndTell(Lock& lock, std::uint64_t number, Watched& watched) {
+  // Reads a source and reports the reading to its client.
+  void ReadAndTell(std::uint64_t number, Watched& watched) SPILLWAY_REQUIRES(mutex_) {
     watched.reading = true;
     watched.began = Now();
-    lock.unlock();
     const Result<Reading> reading = Read(*watched.source);
-    lock.lock();
     watched.reading = false;
     watched.account.hung = false;
     changed_.notify_all();
@@ -159,15 +161,17 @@ class Poller::State : public std::enable_shared_from_this<State> {
     const TimePoint now = Now();
     watched.account.cost = now - watched.began;
     if (number != worker_number_) {
-      // It hung, and was told so. What it says now may be old: ask again.
+      // The call hung and was reported as late. Its result may be old: read again.
       watched.due = now;
       return;
     }
     Note(watched, reading, now);
-    Tell(lock, watched, [&] { return watched.client->OnReading(reading); });
+    Tell(watched, [&] { return watched.client->OnReading(reading); });
   }
 
-  static Result<Reading> Read(PressureSource& source) {
+  // With the mutex released meanwhile.
+  Result<Reading> Read(PressureSource& source) SPILLWAY_REQUIRES(mutex_) {
+    const MutexUnlock unlock(mutex_);
     try {
       return source.Read();
     } catch (const std::bad_alloc&) {
@@ -175,7 +179,8 @@ class Poller::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  static void Note(Watched& watched, const Result<Reading>& reading, TimePoint now) {
+  void Note(Watched& watched, const Result<Reading>& reading, TimePoint now)
+      SPILLWAY_REQUIRES(mutex_) {
     Account& account = watched.account;
     ++account.reads;
     if (reading) {
@@ -194,12 +199,15 @@ class Poller::State : public std::enable_shared_from_this<State> {
     watched.due = now + account.wait;
   }
 
+  // With the mutex released during the call.
   template <typename Call>
-  void Tell(Lock& lock, Watched& watched, Call&& call) {
+  void Tell(Watched& watched, Call&& call) SPILLWAY_REQUIRES(mutex_) {
     watched.telling = true;
-    lock.unlock();
-    const Client::Next next = call();
-    lock.lock();
+    auto next = Client::Next::kWait;
+    {
+      const MutexUnlock unlock(mutex_);
+      next = call();
+    }
     watched.telling = false;
     watched.more = next == Client::Next::kMore;
     const TimePoint now = Now();
@@ -208,26 +216,26 @@ class Poller::State : public std::enable_shared_from_this<State> {
     } else if (next == Client::Next::kAgain) {
       watched.due = std::min(watched.due, now + watched.pace.AfterActing());
     }
-    // Whoever ends the watch waits for this, and so does the worker when it was
-    // the watchdog that told.
+    // The end of a watch waits for this; so does the worker if the watchdog
+    // made the call.
     changed_.notify_all();
   }
 
   // --- sources that call ---
 
-  // Reads a source at once when its descriptor says so.
+  // Reads a source at once when its descriptor signals.
   void Listen(const Entry& watched) {
     for (;;) {
       pollfd waiting{watched->source->wake_fd(), POLLPRI, 0};
       const int said = poll(&waiting, 1, kListenMs);
-      Lock lock(mutex_);
+      UniqueLock lock(mutex_);
       if (watched->removed || (waiting.revents & (POLLERR | POLLNVAL)) != 0) return;
       if (said <= 0) continue;
       const TimePoint now = Now();
       watched->due = std::min(watched->due, now);
       changed_.notify_all();
       lock.unlock();
-      // One that never falls silent is heard at a fast pace, no faster.
+      // A source that signals all the time is read at the fast pace, no faster.
       std::this_thread::sleep_for(watched->settings.pace.near);  // real world: it calls for real
     }
   }
@@ -235,18 +243,18 @@ class Poller::State : public std::enable_shared_from_this<State> {
   // --- the watchdog ---
 
   void Guard() {
-    Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     while (!watched_.empty()) {
       Duration shortest = std::chrono::seconds(1);
       for (const Entry& one : watched_) shortest = std::min(shortest, one->settings.deadline);
-      // Real world: only time tells that a call does not return.
-      guard_changed_.wait_for(lock, std::max(shortest, kShortestWatch));
+      // Real world: only time shows that a call does not return.
+      guard_changed_.wait_for(mutex_, std::max(shortest, kShortestWatch));
       const Entry late = Late();
       if (late != nullptr) {
         ++late->account.hangs;
         late->account.hung = true;
         SpawnWorker();
-        TellLate(lock, *late);
+        TellLate(*late);
       } else if (!worker_ && !watched_.empty()) {
         SpawnWorker();
       }
@@ -254,7 +262,8 @@ class Poller::State : public std::enable_shared_from_this<State> {
     watchdog_ = false;
   }
 
-  Entry Late() const {
+  // A source whose call has exceeded its deadline and was not reported yet; null: none.
+  Entry Late() const SPILLWAY_REQUIRES(mutex_) {
     const TimePoint now = Now();
     for (const Entry& one : watched_) {
       if (one->reading && !one->account.hung && now - one->began > one->settings.deadline) {
@@ -264,7 +273,7 @@ class Poller::State : public std::enable_shared_from_this<State> {
     return nullptr;
   }
 
-  void TellLate(Lock& lock, Watched& watched) {
+  void TellLate(Watched& watched) SPILLWAY_REQUIRES(mutex_) {
     Result<Reading> none = Error{Code::kDeadline, "no answer"};  // Needs no memory.
     try {
       none = Error{Code::kDeadline,
@@ -274,27 +283,28 @@ class Poller::State : public std::enable_shared_from_this<State> {
       ++watched.account.failures;
     }
     Note(watched, none, Now());
-    Tell(lock, watched, [&] {
+    Tell(watched, [&] {
       Client::Next next = watched.client->OnReading(none);
       while (next == Client::Next::kMore) next = watched.client->Continue();
       return next;
     });
   }
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::condition_variable guard_changed_;  // Nobody notifies it: the watchdog only sleeps.
-  std::list<Entry> watched_;
-  std::uint64_t worker_number_ = 0;  // Of the one that works; others have been replaced.
-  bool worker_ = false;
-  bool watchdog_ = false;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  CondVar guard_changed_;  // Never notified: the watchdog only sleeps.
+  std::list<Entry> watched_ SPILLWAY_GUARDED_BY(mutex_);
+  // Of the current worker; earlier ones have been replaced.
+  std::uint64_t worker_number_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  bool worker_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  bool watchdog_ SPILLWAY_GUARDED_BY(mutex_) = false;
 };
 
 class Poller::WatchImpl final : public Watch {
  public:
   WatchImpl(std::shared_ptr<State> state, State::Entry watched)
       : state_(std::move(state)), watched_(std::move(watched)) {}
-  // Both know of one another before anything can fail halfway.
+  // Separate from the constructor: Add can fail, and the destructor must undo it.
   void Begin() { state_->Add(watched_); }
   ~WatchImpl() override { state_->Remove(watched_); }
   Account account() const override { return state_->AccountOf(*watched_); }

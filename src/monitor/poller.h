@@ -1,12 +1,13 @@
-// The Poller reads every pressure source of the process, one after another, on
-// one thread, each at its own pace, and hands the readings on. All sources of a
-// driver share its locks: two threads would only wait for one another.
+// SPDX-License-Identifier: Apache-2.0
+// The Poller reads all pressure sources of the process, one after another, on one
+// thread, each at its own pace, and passes the readings to their clients. All sources
+// of one driver share its locks, so two threads would only wait for each other.
 //
-// A driver call may never return. A watchdog notices a call that takes longer
-// than its deadline, tells the client that there is no reading, and puts
-// another thread in the stuck one's place. The stuck call is left alone: when
-// it returns after all, its thread hands the source back and ends. So there is
-// at most one stuck thread for each source, and no other source waits for it.
+// A driver call may never return. A watchdog detects calls that exceed their
+// deadline, tells the client that there is no reading, and starts a new thread
+// in place of the stuck one. The stuck call is left alone; if it returns after
+// all, its thread releases the source and ends. So there is at most one stuck
+// thread per source, and no other source waits for it.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,13 @@ namespace spillway {
 
 class Poller {
  public:
-  // Who wants to know. Called from the poller's threads, by one at a time.
+  // Receives the readings. Called from the poller's threads, by one at a time.
   class Client {
    public:
     enum class Next : std::uint8_t {
-      kWait,   // Look again when it is time.
-      kAgain,  // Something has left: look again at once.
-      kMore    // There is more to do: call Continue, after those that are due.
+      kWait,   // Read again when it is time.
+      kAgain,  // Memory was freed: read again at once.
+      kMore    // More to do: call Continue, after the sources that are due.
     };
     virtual ~Client() = default;
     virtual Next OnReading(const Result<Reading>& reading) = 0;
@@ -37,24 +38,24 @@ class Poller {
 
   struct Settings {
     Pace::Settings pace;
-    // A call that takes longer has failed; it is noticed within twice that.
+    // A call that takes longer has failed; that is detected within twice this time.
     Duration deadline = std::chrono::milliseconds(100);
   };
 
-  // What is known of a source besides its readings.
+  // The state and counters of a source, apart from its readings.
   struct Account {
     std::uint64_t reads = 0;
     std::uint64_t failures = 0;
     std::uint64_t hangs = 0;
-    bool hung = false;       // A call is out and late.
+    bool hung = false;       // A call is running and late.
     Duration cost{};         // Of the last call that returned.
-    Duration wait{};         // Before the next.
+    Duration wait{};         // Until the next reading.
     std::string last_error;  // Empty: the last reading was good.
   };
 
-  // Watching ends with it: after the destructor the client is not called any
-  // more. It waits for a client's call to return, for a source's no longer than
-  // a second.
+  // A source being watched, until this object is destroyed: after the
+  // destructor the client is not called any more. The destructor waits for a
+  // running call of the client, but at most a second for one of the source.
   class Watch {
    public:
     virtual ~Watch() = default;
@@ -66,10 +67,10 @@ class Poller {
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  // The process's one. Threads exist only while something is watched.
+  // The instance of this process. Threads exist only while something is watched.
   static Poller& Shared();
 
-  // Begins at once. `client` is borrowed and must outlive the watch.
+  // Starts watching at once. `client` is borrowed and must outlive the watch.
   std::unique_ptr<Watch> Add(std::shared_ptr<PressureSource> source, const Settings& settings,
                              Client* client);
 

@@ -1,16 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "monitor/poller.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/mutex.h"
 #include "monitor/bounded_read.h"
 #include "spillway/testing.h"
 
@@ -23,24 +23,25 @@ using std::chrono::milliseconds;
 class Latch {
  public:
   void Hit() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++hits_;
     changed_.notify_all();
   }
   bool WaitFor(int hits) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return hits_ >= hits; });
+    const MutexLock lock(mutex_);
+    return changed_.wait_for(mutex_, std::chrono::seconds(20),
+                             [&]() SPILLWAY_REQUIRES(mutex_) { return hits_ >= hits; });
   }
   bool WaitForMore(int more) { return WaitFor(hits() + more); }
   int hits() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return hits_;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int hits_ = 0;
+  Mutex mutex_;
+  CondVar changed_;
+  int hits_ SPILLWAY_GUARDED_BY(mutex_) = 0;
 };
 
 class Listener : public Poller::Client {
@@ -51,7 +52,7 @@ class Listener : public Poller::Client {
       free = reading->free;
       good.Hit();
     } else {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       last_error = reading.error();
       bad.Hit();
     }
@@ -66,27 +67,27 @@ class Listener : public Poller::Client {
   Latch good, bad, continued;
   std::atomic<Bytes> free{0};
   std::atomic<Next> answer_next{Next::kWait};
-  std::mutex mutex;
-  Error last_error;
+  Mutex mutex;
+  Error last_error SPILLWAY_GUARDED_BY(mutex);
 
  private:
   std::atomic<bool> inside_{false};
 };
 
-// Answers, or does not come back until it is let go.
+// Answers, or does not return until it is released.
 class MayHang : public PressureSource {
  public:
   Result<Reading> Read() override {
     EXPECT_FALSE(inside_.exchange(true)) << "two calls at a time";
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     entered.Hit();
-    changed_.wait(lock, [this] { return !hang_; });
+    while (hang_) changed_.wait(mutex_);
     inside_ = false;
     return Reading{100, 100};
   }
   std::string_view name() const override { return "may hang"; }
   void Hang(bool hang) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     hang_ = hang;
     changed_.notify_all();
   }
@@ -94,12 +95,12 @@ class MayHang : public PressureSource {
 
  private:
   std::atomic<bool> inside_{false};
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool hang_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  bool hang_ SPILLWAY_GUARDED_BY(mutex_) = false;
 };
 
-// On a busy machine a call that does not hang may take long.
+// On a busy machine even a good call may take long.
 Poller::Settings Fast(Duration deadline = std::chrono::seconds(20)) {
   Poller::Settings settings;
   settings.pace.slowest = milliseconds(2);
@@ -108,7 +109,7 @@ Poller::Settings Fast(Duration deadline = std::chrono::seconds(20)) {
   return settings;
 }
 
-// Where one hangs on purpose, and is waited for until it is late.
+// For tests in which one source hangs on purpose and must be detected as late.
 constexpr Duration kLate = milliseconds(500);
 
 TEST(Poller, HandsOnReadingsUntilTheWatchIsGone) {
@@ -149,7 +150,7 @@ TEST(Poller, AHungSourceIsNoReadingAndHoldsUpNobodyElse) {
   hung->Hang(true);
   ASSERT_TRUE(of_hung.bad.WaitFor(1));
   {
-    const std::lock_guard lock(of_hung.mutex);
+    const MutexLock lock(of_hung.mutex);
     EXPECT_EQ(of_hung.last_error.code, Code::kDeadline);
     EXPECT_NE(of_hung.last_error.message.find("may hang"), std::string::npos);
   }
@@ -159,7 +160,7 @@ TEST(Poller, AHungSourceIsNoReadingAndHoldsUpNobodyElse) {
   const int entered = hung->entered.hits();
   EXPECT_TRUE(of_fine.good.WaitForMore(5));
   EXPECT_EQ(hung->entered.hits(), entered) << "a source with a call out was asked again";
-  // Back again, and once more.
+  // It recovers, and hangs again.
   for (int round = 0; round < 3; ++round) {
     hung->Hang(false);
     EXPECT_TRUE(of_hung.good.WaitForMore(2));
@@ -171,14 +172,14 @@ TEST(Poller, AHungSourceIsNoReadingAndHoldsUpNobodyElse) {
   hung->Hang(false);
 }
 
-// Hears of the hang and sees to it that the call returns meanwhile.
+// On the report of the hang it makes the call return meanwhile.
 class Rescuer : public Listener {
  public:
   explicit Rescuer(MayHang* source) : source_(source) {}
   Next OnReading(const Result<Reading>& reading) override {
     if (!reading) {
       source_->Hang(false);
-      // The stuck thread hands the source back.
+      // The stuck thread releases the source.
       std::this_thread::sleep_for(milliseconds(50));  // real world: another thread works meanwhile
     }
     return Listener::OnReading(reading);
@@ -206,10 +207,10 @@ TEST(Poller, EndsAWatchWhoseSourceHangs) {
   Listener listener;
   auto watch = poller.Add(source, Fast(kLate), &listener);
   ASSERT_TRUE(source->entered.WaitFor(1));
-  watch.reset();  // Waits a second, then leaves it behind.
+  watch.reset();  // Waits a second, then abandons the call.
   const int heard = listener.good.hits() + listener.bad.hits();
   source->Hang(false);
-  // Others can be watched as if nothing had been.
+  // Other sources can still be watched.
   auto fine = std::make_shared<testing::ManualPressure>();
   Listener of_fine;
   const auto watch_fine = poller.Add(fine, Fast(), &of_fine);
@@ -236,7 +237,7 @@ TEST(Poller, WhoHadMoreToDoIsNotReadSoonerForIt) {
   settings.pace.slowest = std::chrono::seconds(100);
   const auto watch = poller.Add(source, settings, &listener);
   ASSERT_TRUE(listener.continued.WaitFor(1));
-  // Others come by, many times; this one is not due for minutes.
+  // Other sources are read many times; this one is not due for minutes.
   Listener other;
   const auto of_other = poller.Add(std::make_shared<testing::ManualPressure>(), Fast(), &other);
   ASSERT_TRUE(other.good.WaitFor(20));
@@ -256,7 +257,7 @@ TEST(Poller, LooksAgainAtOnceAfterActing) {
   EXPECT_TRUE(listener.good.WaitFor(5));
 }
 
-// Has something to say when a test says so.
+// Signals when a test says so.
 class Calling : public PressureSource {
  public:
   Calling() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends_), 0); }
@@ -271,7 +272,7 @@ class Calling : public PressureSource {
   }
   std::string_view name() const override { return "calling"; }
   int wake_fd() const override { return ends_[0]; }
-  // False: this kernel's sockets can't.
+  // Returns false if this kernel's sockets do not support it.
   bool Call() const { return ::send(ends_[1], "!", 1, MSG_OOB) == 1; }
 
  private:
@@ -313,7 +314,7 @@ TEST(BoundedReader, GivesUpOnACallThatDoesNotReturn) {
   EXPECT_EQ(reader.Read(std::chrono::seconds(20)).value().total, 100U);
   source->Hang(true);
   EXPECT_EQ(reader.Read(milliseconds(10)).error().code, Code::kDeadline);
-  // The first is still out.
+  // The first call has still not returned.
   EXPECT_EQ(reader.Read(std::chrono::seconds(20)).error().code, Code::kDeadline);
   source->Hang(false);
   while (!reader.Read(std::chrono::seconds(20))) std::this_thread::yield();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "monitor/probe.h"
 
 #include <algorithm>
@@ -20,6 +21,7 @@ struct Measured {
   Duration cost{};
 };
 
+// Reads a source several times, for at most 200 ms; the cost is the median.
 Measured ReadSome(PressureSource& source, int calls) {
   Measured measured{source.Read()};
   if (!measured.reading) return measured;
@@ -38,9 +40,10 @@ Measured ReadSome(PressureSource& source, int calls) {
 }
 
 std::string Late(const ProbeOptions& options) {
-  return fmt::format("no answer within {}: left behind", FormatDuration(options.within));
+  return fmt::format("no answer within {}: the call was abandoned", FormatDuration(options.within));
 }
 
+// Opens and reads one device within the time limit, into `row`.
 void Read(const SourceKind& kind, const Machine& machine, const ProbeOptions& options,
           ProbeRow* row) {
   const std::optional<Measured> measured = RunBounded(

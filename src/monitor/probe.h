@@ -1,6 +1,7 @@
-// What a machine offers to sense pressure by: every kind of source, what it
-// sees, what it says and what asking costs. Each driver call is bounded: one
-// that hangs is reported and left behind.
+// SPDX-License-Identifier: Apache-2.0
+// The sources of pressure that a machine offers: each kind of source, the
+// devices it finds, their readings and the cost of a reading. Each driver call
+// has a time limit: one that hangs is reported and abandoned.
 #pragma once
 
 #include <optional>
@@ -13,29 +14,30 @@
 
 namespace spillway {
 
+// One device of one kind, or the reason why a kind has none.
 struct ProbeRow {
   std::string kind;
-  std::string what;            // The kind, for people.
-  std::optional<Found> found;  // Empty: the kind has nothing here.
+  std::string what;            // Describes the kind, for people.
+  std::optional<Found> found;  // Empty: the kind found nothing.
   std::optional<Reading> reading;
   Duration cost{};      // Median of several calls; 0 without a reading.
-  std::string why_not;  // Why there is nothing, or no reading.
+  std::string why_not;  // Why nothing was found, or why there is no reading.
   bool named_by_user = false;
   bool for_gpus = false;
 };
 
 struct ProbeOptions {
-  Duration within = std::chrono::seconds(5);  // For each driver's first answer.
-  int calls = 50;                             // To measure the cost by.
+  Duration within = std::chrono::seconds(5);  // Until a driver's first answer.
+  int calls = 50;                             // To measure the cost.
 };
 
 std::vector<ProbeRow> ProbeSources(const Machine& machine, const ProbeOptions& options);
 
-// The rows a cache would sense GPUs by: for each device the first kind that
-// reads it without taking memory for itself.
+// The rows by which a cache would read GPUs: for each device the first kind
+// that reads it without taking memory for itself.
 std::vector<const ProbeRow*> ChosenRows(const std::vector<ProbeRow>& rows);
 
-// Two sources of one device, and by how much of its total they differ.
+// Two sources of one device, and by what share of its total they differ.
 struct Agreement {
   const ProbeRow* a;
   const ProbeRow* b;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "monitor/psi.h"
 
 #include <fcntl.h>
@@ -21,14 +22,15 @@ namespace spillway {
 namespace {
 
 struct Ask {
-  std::string_view trigger;  // Stall and window in microseconds.
+  std::string_view trigger;  // Stall time and window in microseconds.
   Duration window;
 };
 constexpr std::array<Ask, 2> kAsks{{{"some 150000 1000000", std::chrono::seconds(1)},
                                     {"some 300000 2000000", std::chrono::seconds(2)}}};
 
+// Sets a trigger; returns 0 or an errno.
 int WriteTrigger(int fd, std::string_view trigger) {
-  // The kernel puts its end mark over the last byte, so one must be to spare.
+  // The kernel overwrites the last byte with an end mark, so send one more.
   const std::string text = std::string(trigger) + '\0';
   return ::write(fd, text.data(), text.size()) < 0 ? errno : 0;
 }
@@ -66,8 +68,9 @@ Result<double> ParseSomeAvg10(std::string_view text) {
     const bool ends = end == number.data() + number.size() || *end == ' ';
     if (error == std::errc() && ends && percent >= 0 && percent <= 100) return percent / 100;
   }
-  return Error{Code::kUnavailable,
-               fmt::format("not as PSI is written ('some avg10=0.00 ...'): '{}'", Printable(text))};
+  return Error{
+      Code::kUnavailable,
+      fmt::format("not in the format of PSI ('some avg10=0.00 ...'): '{}'", Printable(text))};
 }
 
 Result<std::unique_ptr<PsiTrigger>> PsiTrigger::Open(const std::string& file, const Arm& arm) {
@@ -75,7 +78,7 @@ Result<std::unique_ptr<PsiTrigger>> PsiTrigger::Open(const std::string& file, co
   if (const Result<double> readable = psi->SomeAvg10(); !readable) return readable.error();
   int refused = 0;
   for (const Ask& ask : kAsks) {
-    // A descriptor carries one trigger, and a refusal may leave it spoilt.
+    // A descriptor carries one trigger, and after a refusal it may be unusable.
     const int fd = ::open(file.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
     refused = fd < 0 ? errno : arm ? arm(fd, ask.trigger) : WriteTrigger(fd, ask.trigger);
     if (refused == 0) {

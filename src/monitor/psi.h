@@ -1,6 +1,7 @@
-// PSI, the kernel's own measure of memory pressure: the share of time in which
-// somebody had to wait for memory. A trigger wakes us when that grows, before a
-// reading of free memory would show it.
+// SPDX-License-Identifier: Apache-2.0
+// PSI, the kernel's measure of memory pressure: the share of time in which at
+// least one task waited for memory. A trigger wakes us when that share grows,
+// before a reading of free memory would show it.
 #pragma once
 
 #include <functional>
@@ -15,8 +16,8 @@
 
 namespace spillway {
 
-// Files to trigger on, the nearest first: our control group's, the machine's.
-// Only those that are there.
+// The files on which triggers can be set, nearest first: our control group's,
+// then the machine's. Only files that exist.
 std::vector<std::string> PsiFiles(const Machine& machine);
 
 // The value of "some avg10=1.50 ..." as a share: 0.015.
@@ -24,26 +25,27 @@ Result<double> ParseSomeAvg10(std::string_view text);
 
 class PsiTrigger {
  public:
-  // How a trigger is set: 0, or what the system said. Tests have their own.
+  // Sets a trigger; returns 0 or an errno. Tests have their own.
   using Arm = std::function<int(int fd, std::string_view trigger)>;
 
-  // Asks to be woken when 150 ms of one second were lost; a kernel that gives
-  // windows of a second only to the privileged is asked for 300 ms of two. When
-  // it refuses both there is still the text to poll. Unavailable: not even that.
+  // Asks for a wake-up when 150 ms of one second were lost. Some kernels allow
+  // windows of a second only to privileged processes; those are asked for 300
+  // ms of two seconds. If both are refused, the text can still be polled.
+  // Unavailable: not even that.
   static Result<std::unique_ptr<PsiTrigger>> Open(const std::string& file, const Arm& arm = {});
   ~PsiTrigger();
   PsiTrigger(const PsiTrigger&) = delete;
   PsiTrigger& operator=(const PsiTrigger&) = delete;
 
-  // For poll() with POLLPRI, which tells at most once in a window. POLLERR: the
-  // control group is gone; close this and open another. -1: only the text can
-  // be polled, why_polling() says why.
+  // For poll() with POLLPRI, which signals at most once per window. POLLERR:
+  // the control group was removed; close this and open another. -1: only the
+  // text can be polled, and why_polling() says why.
   int fd() const { return fd_; }
   const std::string& why_polling() const { return why_polling_; }
   Duration window() const { return window_; }
 
-  // Share of the last ten seconds in which somebody waited, from 0 to 1. Any
-  // thread; never waits.
+  // The share of the last ten seconds in which a task waited for memory, from 0
+  // to 1. Any thread; never waits.
   Result<double> SomeAvg10() const;
 
  private:

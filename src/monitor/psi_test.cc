@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "monitor/psi.h"
 
 #include <poll.h>
@@ -48,7 +49,7 @@ TEST_F(Psi, AsksForAWindowOfASecond) {
   EXPECT_EQ(psi->window(), std::chrono::seconds(1));
   std::ifstream file(File(), std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  // The kernel overwrites the last byte: it must be one to spare.
+  // The kernel overwrites the last byte, so one more is sent.
   EXPECT_THAT(text, ::testing::StartsWith(std::string("some 150000 1000000\0", 20)));
 }
 

@@ -1,5 +1,6 @@
-// Ages in bins that grow with age, four to an octave: what happens after ten
-// seconds and what happens after an hour are told apart equally well.
+// SPDX-License-Identifier: Apache-2.0
+// Bins for ages, four to an octave, so that the resolution is a constant share of the age: what
+// happens after ten seconds and what happens after an hour are resolved equally well.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +12,10 @@
 
 namespace spillway {
 
-inline constexpr std::size_t kAgeBins = 84;  // The last begins after 5 days and has no end.
-inline constexpr double kFirstAgeS = 0.25;   // Where the second bin begins.
+inline constexpr std::size_t kAgeBins = 84;  // The last bin begins at 5 days and has no end.
+inline constexpr double kFirstAgeS = 0.25;   // Begin of the second bin.
 
-// A double's exponent is the octave, and its fraction says which quarter of it: no
+// The bin of an age. The exponent of a double is the octave, its fraction gives the quarter: no
 // logarithm is needed.
 inline std::size_t AgeBin(double age_s) {
   if (!(age_s >= kFirstAgeS)) return 0;
@@ -30,7 +31,7 @@ inline std::size_t AgeBin(double age_s) {
   return std::min(1 + 4 * octave + quarter, kAgeBins - 1);
 }
 
-// Where each bin begins, in seconds; the one past the last as if it had an end.
+// The begin of each bin, in seconds, and one past the last as if that had an end.
 inline const std::array<double, kAgeBins + 1>& AgeEdges() {
   static const std::array<double, kAgeBins + 1> kEdges = [] {
     std::array<double, kAgeBins + 1> made{};

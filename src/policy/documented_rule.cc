@@ -1,4 +1,5 @@
-// The mode table: what each level asks for.
+// SPDX-License-Identifier: Apache-2.0
+// The mode table: what each level evicts.
 #include "base/mutant.h"
 #include "policy/policy.h"
 
@@ -55,7 +56,7 @@ class DocumentedRule final : public Rule {
     Relief relief;
     Stage stage = ByOrder(Action::kDestroy);
     stage.target = settings_.thresholds.pressure;
-    stage.ranked_at = Level::kPressure;  // Its rule, whatever level stayed.
+    stage.ranked_at = Level::kPressure;  // Ranks as at PRESSURE, whatever the last known level.
     relief.Add(stage);
     return relief;
   }

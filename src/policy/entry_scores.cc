@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "policy/entry_scores.h"
 
 #include <algorithm>
@@ -10,16 +11,16 @@ namespace spillway {
 namespace {
 
 constexpr std::uint32_t kSupersededKey = ReturnTable::kDoneKey - 1;
-constexpr std::size_t kFirstStepBin = 13;  // From two seconds on.
-// Who is said to be done is doubted as if ten such had waited an hour in vain.
+constexpr std::size_t kFirstStepBin = 13;  // The first step ends at two seconds.
+// A class of entries said to be done starts as if ten of them had waited an hour without a return.
 constexpr double kDoneDoubts = 10;
 constexpr double kDoneForS = 3600;
-// Uses found at one look beyond this are not all counted.
+// Of the uses found in one inspection, at most this many are counted.
 constexpr std::uint32_t kUsesAtOnce = 16;
 
 }  // namespace
 
-// Two bins of the table to a step, but the first: two seconds.
+// A step is two bins of the return table, except the first, which covers two seconds.
 std::size_t EntryScores::FirstBin(std::size_t step) {
   return step == 0 ? 0 : std::min(kFirstStepBin + 2 * (step - 1), kAgeBins - 1);
 }
@@ -33,194 +34,188 @@ double EntryScores::SecondsOf(TimePoint at) const {
   return std::chrono::duration<double>(at - epoch_.value_or(at)).count();
 }
 
-NoteId EntryScores::Find(EntryId id) const {
-  if (id.slot >= by_slot_.size() || by_slot_[id.slot] == 0) return kNoNote;
-  const NoteId note = by_slot_[id.slot] - 1;
-  return notes_[note].id == id ? note : kNoNote;
+HistoryRecordId EntryScores::Find(EntryId id) const {
+  if (id.slot >= by_slot_.size() || by_slot_[id.slot] == 0) return kNoRecord;
+  const HistoryRecordId record = by_slot_[id.slot] - 1;
+  return records_[record].id == id ? record : kNoRecord;
 }
 
-// A class once made stays what it is.
-ReturnClass EntryScores::ClassOf(const Note& note) {
-  const std::uint64_t key = std::uint64_t{note.state} << 32 | std::uint64_t{note.hint} << 24 |
-                            std::uint64_t{UseLevel(note.uses)} << 16 |
-                            std::uint64_t{note.turn} << 8 | note.pause;
+// Classes are never changed once made, so lookups can be cached.
+ReturnClass EntryScores::ClassOf(const HistoryRecord& record) {
+  const std::uint64_t key = std::uint64_t{record.state} << 32 | std::uint64_t{record.hint} << 24 |
+                            std::uint64_t{UseLevel(record.uses)} << 16 |
+                            std::uint64_t{record.turn} << 8 | record.pause;
   KnownClass& known = known_classes_[(key * 0x9e3779b97f4a7c15ULL) >> 56];
-  if (known.key != key) known = {key, ClassFor(note)};
+  if (known.key != key) known = {key, ClassFor(record)};
   return known.c;
 }
 
-// Of all turns and pauses: of one without a note they are not known.
-ReturnClass EntryScores::PlainClass(std::uint32_t use_level) {
-  std::optional<ReturnClass>& known = plain_classes_.at(use_level);
-  if (!known) known = table_.Under(table_.Under(ReturnTable::kAll, kSaidNothing), use_level);
-  return *known;
-}
-
-ReturnClass EntryScores::ClassFor(const Note& note) {
-  const std::uint32_t uses = UseLevel(note.uses);
-  if (IsOver(note)) {
+ReturnClass EntryScores::ClassFor(const HistoryRecord& record) {
+  const std::uint32_t uses = UseLevel(record.uses);
+  if (IsOver(record)) {
     const std::size_t before = table_.classes();
     const ReturnClass done = table_.Under(
-        ReturnTable::kAll, note.hint == kSaidDone ? ReturnTable::kDoneKey : kSupersededKey);
+        ReturnTable::kAll, record.hint == kSaidDone ? ReturnTable::kDoneKey : kSupersededKey);
     if (table_.classes() != before) table_.Doubt(done, kDoneDoubts, kDoneForS);
     return table_.Under(done, uses);
   }
-  const std::uint32_t said = note.state * std::uint32_t{kHintLevels} + note.hint;
+  const std::uint32_t said = record.state * std::uint32_t{kHintLevels} + record.hint;
   ReturnClass c = table_.Under(ReturnTable::kAll, said);
   c = table_.Under(c, uses);
-  c = table_.Under(c, note.turn);
-  return table_.Under(c, note.pause);
+  c = table_.Under(c, record.turn);
+  return table_.Under(c, record.pause);
 }
 
-double EntryScores::Rate(const Note& note, double age_s) {
-  return table_.Worth(note.c, age_s, now_);
+double EntryScores::Rate(const HistoryRecord& record, double age_s) {
+  return table_.Worth(record.c, age_s, now_);
 }
 
 // --- waiting ---
 
-void EntryScores::StartWait(Note* note) {
-  const double age = AgeOf(*note);
-  note->bin = static_cast<std::uint8_t>(AgeBin(age));
-  // Who begins to count late did not wait here before.
-  note->entered = note->bin == 0 ? note->since : std::max(now_, note->since);
-  table_.Enter(note->c, note->bin, 1, note->entered);
-  note->waits = true;
+void EntryScores::StartWait(HistoryRecord* record) {
+  const double age = AgeOf(*record);
+  record->bin = static_cast<std::uint8_t>(AgeBin(age));
+  // An entry that begins to count late was not counted in this bin before.
+  record->entered = record->bin == 0 ? record->since : std::max(now_, record->since);
+  table_.Enter(record->c, record->bin, 1, record->entered);
+  record->waits = true;
 }
 
-void EntryScores::StopWait(Note* note) {
-  if (!note->waits) return;
-  note->waits = false;
-  table_.Leave(note->c, note->bin, 1, note->entered, std::max(now_, note->entered));
+void EntryScores::StopWait(HistoryRecord* record) {
+  if (!record->waits) return;
+  record->waits = false;
+  table_.Leave(record->c, record->bin, 1, record->entered, std::max(now_, record->entered));
 }
 
-void EntryScores::Requeue(NoteId id) {
-  Note& note = notes_[id];
-  const std::size_t step = StepOf(AgeOf(note));
-  queues_[step].push_back({id, note.queued + 1});
-  ++note.queued;
-  note.aging = true;
-  note.step = static_cast<std::uint8_t>(step);
+void EntryScores::Requeue(HistoryRecordId id) {
+  HistoryRecord& record = records_[id];
+  const std::size_t step = StepOf(AgeOf(record));
+  queues_[step].push_back({id, record.queued + 1});
+  ++record.queued;
+  record.aging = true;
+  record.step = static_cast<std::uint8_t>(step);
 }
 
-void EntryScores::PlaceInLines(NoteId id) {
-  for (std::size_t line = 0; line < kLinesMax; ++line) {
-    const unsigned bit = 1U << line;
-    if ((notes_[id].lines & bit) == 0) continue;
+void EntryScores::PlaceInLines(HistoryRecordId id) {
+  for (std::size_t queue = 0; queue < kScoredQueuesMax; ++queue) {
+    const unsigned bit = 1U << queue;
+    if ((records_[id].queues & bit) == 0) continue;
     try {
-      lines_[line]->Place(id);
+      scored_queues_[queue]->Place(id);
     } catch (const std::bad_alloc&) {
-      notes_[id].lines = static_cast<std::uint8_t>(notes_[id].lines & ~bit);
+      records_[id].queues = static_cast<std::uint8_t>(records_[id].queues & ~bit);
       lacks_somebody_ = true;
     }
   }
 }
 
-// After what is known of it has changed, and it does not wait.
-void EntryScores::Settle(NoteId id) {
-  Note& note = notes_[id];
-  note.c = ClassOf(note);
+// Called after the facts of a record have changed, while it does not wait.
+void EntryScores::Finish(HistoryRecordId id) {
+  HistoryRecord& record = records_[id];
+  record.c = ClassOf(record);
   Requeue(id);
-  if (note.children == 0 || note.ends) StartWait(&note);
+  if (record.children == 0 || record.ends) StartWait(&record);
   PlaceInLines(id);
 }
 
-void EntryScores::Reclass(NoteId id) {
-  Note& note = notes_[id];
-  const ReturnClass c = ClassOf(note);
-  if (c == note.c) return;
-  const bool waited = note.waits;
-  StopWait(&note);
-  note.c = c;
-  if (waited) StartWait(&note);
+void EntryScores::Reclass(HistoryRecordId id) {
+  HistoryRecord& record = records_[id];
+  const ReturnClass c = ClassOf(record);
+  if (c == record.c) return;
+  const bool waited = record.waits;
+  StopWait(&record);
+  record.c = c;
+  if (waited) StartWait(&record);
   PlaceInLines(id);
 }
 
 // --- uses ---
 
-// Whether it was there when it was used at `at`, and would have been by last use.
-void EntryScores::Observe(const Note& note, double at) {
-  if (!note.was_up) return;
-  const std::optional<bool> held = window_.Held(note.window_at, at);
+// Tells the LRU fallback about a use at `at`: was the entry in the device tier, and would LRU have
+// held it?
+void EntryScores::Observe(const HistoryRecord& record, double at) {
+  if (!record.was_up) return;
+  const std::optional<bool> held = window_.Held(record.window_at, at);
   if (!held) return;
-  const auto weight = static_cast<std::size_t>(std::max<Bytes>(note.bytes / kKiB, 1));
-  guard_.Observe(now_, weight, note.up ? weight : 0, *held ? weight : 0, 0);
+  const auto weight = static_cast<std::size_t>(std::max<Bytes>(record.bytes / kKiB, 1));
+  lru_fallback_.Observe(now_, weight, record.up ? weight : 0, *held ? weight : 0);
 }
 
-void EntryScores::Used(NoteId id, std::uint32_t uses, double last) {
-  Note& note = notes_[id];
-  last = std::max(last, note.since);
-  const double gap = (last - note.since) / uses;
+void EntryScores::Used(HistoryRecordId id, std::uint32_t uses, double last) {
+  HistoryRecord& record = records_[id];
+  last = std::max(last, record.since);
+  const double gap = (last - record.since) / uses;
   MoveInWindow(id, last);
-  if (note.waits) {
-    note.waits = false;
-    if (note.hint == kSaidDone && last > note.told_at) done_back_ += 1;
-    if (note.hint == kSuperseded) NotSuperseded(note);
-    table_.ReturnAfter(note.c, note.bin, 1, note.entered, note.since, gap);
-    if (uses > 1) table_.WholeWait(note.c, std::min(uses - 1, kUsesAtOnce), gap);
+  if (record.waits) {
+    record.waits = false;
+    if (record.hint == kSaidDone && last > record.told_at) done_back_ += 1;
+    if (record.hint == kSuperseded) NotSuperseded(record);
+    table_.ReturnAfter(record.c, record.bin, 1, record.entered, record.since, gap);
+    if (uses > 1) table_.WholeWait(record.c, std::min(uses - 1, kUsesAtOnce), gap);
   }
-  note.uses += std::min(uses, ~std::uint32_t{0} - note.uses);
-  // Of what many continue nobody's turn is its own.
-  note.turn = static_cast<std::uint8_t>(
-      note.shared ? 0 : std::min(note.turn + std::min(uses, kTurnsTold), kTurnsTold));
-  note.pause = static_cast<std::uint8_t>(note.shared ? 0 : PauseLevel(gap));
-  // A word is for one wait: uses before it may be found after it.
-  if (last > note.told_at) note.hint = kSaidNothing;
-  note.since = last;
-  note.turn_at = last;
-  Settle(id);
+  record.uses += std::min(uses, ~std::uint32_t{0} - record.uses);
+  // If several entries continue it, its uses do not belong to one conversation.
+  record.turn = static_cast<std::uint8_t>(
+      record.shared ? 0 : std::min(record.turn + std::min(uses, kTurnsTold), kTurnsTold));
+  record.pause = static_cast<std::uint8_t>(record.shared ? 0 : PauseLevel(gap));
+  // A hint is for one wait only. Uses from before the hint may be found after it.
+  if (last > record.told_at) record.hint = kSaidNothing;
+  record.since = last;
+  record.turn_at = last;
+  Finish(id);
 }
 
-// Who uses it uses what it continues.
-void EntryScores::MoveInWindow(NoteId id, double at) {
-  while (id != kNoNote && notes_[id].window_at < at) {
-    Note& note = notes_[id];
-    Observe(note, at);
-    window_.Move(note.window_at, at, note.bytes);
-    note.window_at = at;
-    id = note.here ? Find(note.parent) : kNoNote;
+// A use of an entry also uses the entries it continues.
+void EntryScores::MoveInWindow(HistoryRecordId id, double at) {
+  while (id != kNoRecord && records_[id].window_at < at) {
+    HistoryRecord& record = records_[id];
+    Observe(record, at);
+    window_.Move(record.window_at, at, record.bytes);
+    record.window_at = at;
+    id = record.here ? Find(record.parent) : kNoRecord;
   }
 }
 
-bool EntryScores::Look(NoteId id, const Facts& facts) {
-  Note& note = notes_[id];
-  const std::uint32_t uses = static_cast<std::uint32_t>(facts.access_count) - note.seen;
+bool EntryScores::Tick(HistoryRecordId id, const Facts& facts) {
+  HistoryRecord& record = records_[id];
+  const std::uint32_t uses = static_cast<std::uint32_t>(facts.access_count) - record.seen;
   if (uses == 0) return false;
-  note.seen += uses;
+  record.seen += uses;
   Used(id, uses, SecondsOf(facts.last_use));
   return true;
 }
 
 void EntryScores::Missed(std::uint64_t hash, TimePoint at) {
-  const NoteId id = gone_.Find(hash);
-  if (id == kNoNote) return;
+  const HistoryRecordId id = gone_.Find(hash);
+  if (id == kNoRecord) return;
   ++ghost_hits_;
-  notes_[id].missed = true;
+  records_[id].missed = true;
   Used(id, 1, std::min(SecondsOf(at), now_));
 }
 
-// --- lines ---
+// --- queues ---
 
-bool EntryScores::Join(EntryId id, const Facts& facts, std::uint8_t line, bool top) {
+bool EntryScores::Join(EntryId id, const Facts& facts, std::uint8_t queue, bool top) {
   try {
-    NoteId found = Find(id);
-    if (found == kNoNote) {  // It came without a word.
-      found = Enlist({.id = id, .hash = 0, .parent = {}}, kNoNote, facts);
-      notes_[found].since = std::min(SecondsOf(facts.last_use), now_);
-      Settle(found);
+    HistoryRecordId found = Find(id);
+    if (found == kNoRecord) {  // It was inserted without being announced.
+      found = Enlist({.id = id, .hash = 0, .parent = {}}, kNoRecord, facts);
+      records_[found].since = std::min(SecondsOf(facts.last_use), now_);
+      Finish(found);
     }
-    Note& note = notes_[found];
-    if (top && !note.up) {
-      Look(found, facts);
-      note.up = note.was_up = true;
+    HistoryRecord& record = records_[found];
+    if (top && !record.up) {
+      Tick(found, facts);
+      record.up = record.was_up = true;
     }
-    const auto bit = static_cast<std::uint8_t>(1U << line);
-    if ((note.lines & bit) != 0) return true;
-    if (!note.aging) Requeue(found);
-    note.lines = static_cast<std::uint8_t>(note.lines | bit);
+    const auto bit = static_cast<std::uint8_t>(1U << queue);
+    if ((record.queues & bit) != 0) return true;
+    if (!record.aging) Requeue(found);
+    record.queues = static_cast<std::uint8_t>(record.queues | bit);
     try {
-      lines_[line]->Place(found);
+      scored_queues_[queue]->Place(found);
     } catch (const std::bad_alloc&) {
-      note.lines = static_cast<std::uint8_t>(note.lines & ~bit);
+      record.queues = static_cast<std::uint8_t>(record.queues & ~bit);
       return false;
     }
     return true;
@@ -229,10 +224,10 @@ bool EntryScores::Join(EntryId id, const Facts& facts, std::uint8_t line, bool t
   }
 }
 
-void EntryScores::Leave(EntryId id, std::uint8_t line) {
-  const NoteId found = Find(id);
-  if (found == kNoNote) return;
-  notes_[found].lines = static_cast<std::uint8_t>(notes_[found].lines & ~(1U << line));
+void EntryScores::OnRemove(EntryId id, std::uint8_t queue) {
+  const HistoryRecordId found = Find(id);
+  if (found == kNoRecord) return;
+  records_[found].queues = static_cast<std::uint8_t>(records_[found].queues & ~(1U << queue));
 }
 
 }  // namespace spillway

@@ -1,23 +1,22 @@
-// The learnt score over a cache's entries: how soon each is likely to be used
-// again, by what such ones did before. One for all lines of all tiers; each line
-// ranks by it (ScoreOrder). It holds no bytes and has no clock; it is plain LRU
-// until it has seen enough, and while the guard says so.
+// SPDX-License-Identifier: Apache-2.0
+// The learned score of a cache's entries: how soon each entry is likely to be used again, judged by
+// how similar entries behaved. There is one EntryScores for all eviction queues of all tiers; each
+// queue ranks by it (ScoreOrder). It holds no bytes and has no clock. Until it has learned enough,
+// and while the LRU fallback is active, queues rank by last use.
 //
-// A hit tells nobody. Each entry is looked at when its age passes a step, two to
-// an octave, and before it leaves; uses found then are noted with their times, so
-// what is learnt is late by no more than that and otherwise right.
+// A hit does not call it. Instead, each entry is inspected when its age passes a step (two steps to
+// an octave), and before it is evicted. Uses found then are recorded with their real times. So the
+// score learns them late, by one step at most, but correctly.
 //
-// Of a chain only the last entry here waits in the table, so a long chain counts
-// once. When that one leaves, the one before waits in its place, and knows what
-// was known of it; unless several continued it: then each waits for itself.
+// In a chain only the last entry in the cache waits in the return table, so a long chain counts
+// once. When that entry is evicted, its parent waits instead and takes over its history. If several
+// entries continued the parent, each waits for itself.
 //
-// Its class: what a client said (done, again, when) and what it waits for; how
-// often it was used; the turn of the conversation; the pause before this turn.
+// An entry's class consists of: the client's hint (done, again, when) and what the entry waits for;
+// how often it was used; its turn of the conversation; and the pause before this turn.
 //
-// Notes outlive the bytes, `history_max` of them at most, longest gone forgotten
-// first. Small entries of which nothing is known but how often they were used have
-// none, but for one in 64, from whom is learnt what becomes of all (PlainQueues).
-// Called on the engine's strand.
+// History records outlive the bytes. At most `history_max` are kept; the longest gone is forgotten
+// first. Called on the engine's strand.
 #pragma once
 
 #include <algorithm>
@@ -31,212 +30,224 @@
 #include <utility>
 #include <vector>
 
-#include "policy/entry_notes.h"
 #include "policy/facts.h"
-#include "policy/guard.h"
+#include "policy/history_records.h"
+#include "policy/lru_fallback.h"
 #include "policy/recency_window.h"
 #include "policy/return_table.h"
 #include "spillway/options.h"
 
 namespace spillway {
 
-// A line that ranks by the score.
-class ScoredLine {
+// An eviction queue that ranks by the score.
+class ScoredQueue {
  public:
-  virtual ~ScoredLine() = default;
-  // `note` belongs into another place from now on. Throws bad_alloc.
-  virtual void Place(NoteId note) = 0;
+  virtual ~ScoredQueue() = default;
+  // Moves the record to its place after its class, age step or cost changed. Throws bad_alloc.
+  virtual void Place(HistoryRecordId record) = 0;
 };
 
 class EntryScores {
  public:
-  // `reader` shows any live entry, its children wherever they are; their slots are
-  // below `entries_max`.
+  // `reader` must give the facts of any live entry and its children in all tiers. Slots are below
+  // `entries_max`.
   EntryScores(const FactReader* reader, std::size_t history_max, std::size_t entries_max = 65'536)
       : reader_(reader),
         history_max_(history_max),
-        notes_(entries_max + history_max + 16),
-        gone_(&notes_),
+        records_(entries_max + history_max + 16),
+        gone_(&records_),
         by_slot_(entries_max) {}
 
-  struct Newcomer {
+  // A new entry, as it is inserted.
+  struct NewEntry {
     EntryId id;
     std::uint64_t hash = 0;
     EntryId parent{};  // Live, or none.
   };
-  // Those that may throw bad_alloc do so before they change anything that counts;
-  // what they were told is lost.
-  // `held`: what the top tier holds with it.
-  void Welcome(const Newcomer& who, const Facts& facts, Bytes held, TimePoint now);
-  // Whether one of these facts, without names and parent, is let in without a note.
-  static bool GoesWithout(const Facts& facts, std::uint64_t hash) {
-    return LooksPlain(facts) && !InSample(hash);
-  }
-  static bool InSample(std::uint64_t hash) { return (hash >> 32) % kNotedOneOf == 0; }
-  static bool LooksPlain(const Facts& facts) {
-    return facts.tokens == 0 && facts.bytes <= kPlainBytesMost;
-  }
-  // One that is let in so comes, or goes.
-  void PlainCame(Bytes bytes) { plain_bytes_ += bytes; }
-  void PlainGone(Bytes bytes) { plain_bytes_ -= std::min(plain_bytes_, bytes); }
-  // What a client says of the next use; `step` names what it waits for.
+  // Calls that may throw bad_alloc do so before any change that affects ranking; the reported event
+  // is lost then. `held`: bytes in the device tier, with this entry.
+  void OnInsert(const NewEntry& who, const Facts& facts, Bytes held, TimePoint now);
+  // A client's hint about the next use; `step` names what the entry waits for.
   void Tell(EntryId id, Hint hint, std::optional<Duration> eta, std::string_view step);
-  // What it would cost to compute it anew.
+  // The time to compute the entry again, as declared by the client.
   void Declare(EntryId id, double recompute_s, Tokens tokens);
-  // It leaves the cache. `for_good`: nobody need remember it. Never throws.
+  // The entry is removed from the cache. `for_good`: its history is not kept. Never throws.
   void Gone(EntryId id, const Facts& facts, bool for_good, TimePoint now);
-  // It has left the top tier and is below.
+  // After very many entries were removed for good: returns the memory of their records.
+  void Shrink() { records_.Shrink(); }
+  // The entry was demoted from the device tier.
   void WentDown(EntryId id, const Facts& facts);
-  // Somebody asked for a key that is not here.
+  // A key was requested that is not in the cache.
   void Missed(std::uint64_t hash, TimePoint at);
-  // A key of that hash may come soon.
+  // Prefetches the record of a key that may be inserted soon.
   void Expect(std::uint64_t hash) const { gone_.Prefetch(hash); }
-  // Time goes on: a part of those who passed a step are looked at.
+  // Time has passed: inspects some of the entries that passed an age step.
   void Advance(TimePoint now, Bytes held);
 
-  // --- for lines ---
+  // --- for eviction queues ---
 
-  void Register(std::uint8_t line, ScoredLine* order) { lines_[line] = order; }
-  // Stands in that line from now on. False: there is no memory for it.
-  bool Join(EntryId id, const Facts& facts, std::uint8_t line, bool top);
-  void Leave(EntryId id, std::uint8_t line);
-  // Notes what it did since the last look. True: it was used, and stands
-  // elsewhere now.
-  bool Look(NoteId note, const Facts& facts);
-  NoteId Find(EntryId id) const;
-  Note& note(NoteId id) { return notes_[id]; }
-  const Note& note(NoteId id) const { return notes_[id]; }
-  void Prefetch(NoteId id) const { notes_.Prefetch(id); }
-  // Of an entry: first where its note is, then that.
+  // Connects a queue under its number. It must stay alive.
+  void Register(std::uint8_t queue, ScoredQueue* order) { scored_queues_[queue] = order; }
+  // Adds the entry to a queue. False: no memory.
+  bool Join(EntryId id, const Facts& facts, std::uint8_t queue, bool top);
+  // Removes the entry from a queue.
+  void OnRemove(EntryId id, std::uint8_t queue);
+  // Reads the entry's uses since the last inspection. True: it was used, and its place in the
+  // queues changed.
+  bool Tick(HistoryRecordId record, const Facts& facts);
+  // The record of an entry in the cache. kNoRecord: it has none.
+  HistoryRecordId Find(EntryId id) const;
+  HistoryRecord& record(HistoryRecordId id) { return records_[id]; }
+  const HistoryRecord& record(HistoryRecordId id) const { return records_[id]; }
+  void Prefetch(HistoryRecordId id) const { records_.Prefetch(id); }
+  // Prefetch for an entry, in two steps: first the place that holds its record's number, then the
+  // record.
   void PrefetchPlace(EntryId id) const {
     if (id.slot < by_slot_.size()) __builtin_prefetch(&by_slot_[id.slot]);
   }
-  void PrefetchNote(EntryId id) const {
+  void PrefetchHistory(EntryId id) const {
     if (id.slot < by_slot_.size() && by_slot_[id.slot] != 0) {
-      notes_.Prefetch(by_slot_[id.slot] - 1);
+      records_.Prefetch(by_slot_[id.slot] - 1);
     }
   }
-  // Returns a second of place held, for one of its class and this age.
-  double Rate(const Note& note, double age_s);
-  // The same for one without a note.
-  double PlainRate(std::uint32_t use_level, double age_s) {
-    return table_.Worth(PlainClass(use_level), age_s, now_);
-  }
+  // Expected uses per second that the entry holds memory, for its class at this age.
+  double Rate(const HistoryRecord& record, double age_s);
   double now_s() const { return now_; }
-  double AgeOf(const Note& note) const { return now_ > note.since ? now_ - note.since : 0; }
+  double AgeOf(const HistoryRecord& record) const {
+    return now_ > record.since ? now_ - record.since : 0;
+  }
+  // Times are kept in seconds since the first one seen.
   double SecondsOf(TimePoint at) const;
-  static bool IsOver(const Note& note) {
-    return note.hint == kSaidDone || note.hint == kSuperseded;
+  // Whether no further use is expected: said to be done, or a superseded end of a chain.
+  static bool IsOver(const HistoryRecord& record) {
+    return record.hint == kSaidDone || record.hint == kSuperseded;
   }
-  // One of the last few that were set: its request may be at work on the next.
-  static bool IsFresh(const Note& note, double age_s) {
-    return note.open && age_s < kFreshS && !IsOver(note);
+  // One of the last few entries set: the request that set it may be about to continue it.
+  static bool IsFresh(const HistoryRecord& record, double age_s) {
+    return record.open && age_s < kFreshS && !IsOver(record);
   }
 
-  // Ranks by last use: nothing is known yet, or the guard says so.
-  bool by_recency() const { return !knows() || guard_.leader() != Leader::kScore; }
+  // Rank by last use: too little is known, or the LRU fallback is active.
+  bool by_recency() const { return !knows() || lru_fallback_.steps_back(); }
   bool knows() const { return table_.returns() >= kReturnsLeast; }
-  // Of those said to be done few came back.
+  // Whether "done" hints are believed: few of the entries said to be done were used again.
   bool believes_done() const { return done_back_ * 5 < done_said_ + 10; }
-  // Who makes room only if nobody else can: what a newcomer continues.
-  void Spare(EntryId id) { spared_ = id; }
-  EntryId spared() const { return spared_; }
+  // Protects one entry: it is evicted only if there is no other candidate. Used for the parent of
+  // an entry being inserted.
+  void Protect(EntryId id) { protected_count_ = id; }
+  EntryId protected_count() const { return protected_count_; }
 
-  // What a newcomer of this kind would be worth at once: uses a second.
-  double RateOfNewcomer(const Newcomer& who, TimePoint now);
-  // Seconds to compute a token anew, as far as entries declare it.
+  // Expected uses per second of a new entry like this one, right after it is inserted.
+  double RateOfNewcomer(const NewEntry& who, TimePoint now);
+  // Seconds to compute one token again, learned from entries that declare it.
   double prefill_s() const { return prefill_s_; }
 
-  // Whether somebody lost a place in a line for want of memory: all enter again.
+  // Whether an entry lost its place in a queue for lack of memory. Then the caller must insert all
+  // entries again.
   bool TakeLack() { return std::exchange(lacks_somebody_, false); }
 
-  // --- answers ---
+  // --- queries ---
 
-  const Guard& guard() const { return guard_; }
+  const LruFallback& lru_fallback() const { return lru_fallback_; }
   std::size_t remembered() const { return gone_.size(); }
-  std::size_t notes() const { return notes_.size(); }
+  std::size_t notes() const { return records_.size(); }
   double returns() const { return table_.returns(); }
-  // Of those who are gone and remembered: how often one was asked for, or set anew.
+  // How often a key with a record but no entry was requested or set again.
   std::uint64_t ghost_hits() const { return ghost_hits_; }
-  std::string_view StateName(const Note& note) const {
-    return note.state == 0 ? std::string_view() : std::string_view(states_[note.state - 1U]);
+  std::string_view StateName(const HistoryRecord& record) const {
+    return record.state == 0 ? std::string_view() : std::string_view(states_[record.state - 1U]);
   }
 
  private:
   static constexpr double kReturnsLeast = 32;
   static constexpr double kFreshS = 0.25;
   static constexpr std::size_t kOpenMax = 2;
+  static constexpr std::uint32_t kOpenForSets = 4;
   static constexpr std::size_t kSteps = 37;
   static constexpr std::size_t kStatesMax = 64;
-  static constexpr std::size_t kLooksMax = 256;  // In one Advance.
-  static constexpr Bytes kPlainBytesMost = 4 * kKiB;
-  static constexpr std::uint64_t kNotedOneOf = 64;
+  static constexpr std::size_t kLooksMax = 256;  // Inspections in one Advance.
+  // Age steps: the first bin of a step, and the step of an age.
   static std::size_t FirstBin(std::size_t step);
   static std::size_t StepOf(double age_s);
+  // A position in an aging queue; valid while `queued` equals the record's.
   struct Queued {
-    NoteId note;
+    HistoryRecordId record;
     std::uint32_t queued;
   };
-  struct Departed {
-    NoteId note;
+  // A record of a removed entry; valid while `life` equals the record's.
+  struct Evicted {
+    HistoryRecordId record;
     std::uint32_t life;
   };
-  struct Passing;
+  struct Streaming;
 
-  ReturnClass PlainClass(std::uint32_t use_level);
-  // What those with notes may hold of that.
-  Bytes HeldByNoted(Bytes held) const { return held - std::min(held, plain_bytes_); }
-  ReturnClass ClassOf(const Note& note);
-  ReturnClass ClassFor(const Note& note);
-  void Reclass(NoteId id);
-  // It was used `uses` times, the last time at `last`.
-  void Used(NoteId id, std::uint32_t uses, double last);
-  void MoveInWindow(NoteId id, double at);
-  void Observe(const Note& note, double at);
-  void StartWait(Note* note);
-  void StopWait(Note* note);
-  void Requeue(NoteId id);
-  void Settle(NoteId id);  // Class, wait, queue and lines after a change.
-  void PlaceInLines(NoteId id);
-  void Continue(NoteId parent, const Newcomer& by, NoteId note);
-  NoteId EndOf(NoteId id) const;
-  bool Supersede(NoteId parent, std::uint64_t by);
-  void NotSuperseded(const Note& note);
-  void Inherit(NoteId parent, NoteId child);
-  void Open(NoteId id, NoteId parent);
-  void TurnFor(Note* note, const Note* parent) const;
-  // `remembered`: its note, if it was here before.
-  NoteId Enlist(const Newcomer& who, NoteId remembered, const Facts& facts);
-  void Drop(NoteId id);
+  // The record's class, cached; ClassFor computes it.
+  ReturnClass ClassOf(const HistoryRecord& record);
+  ReturnClass ClassFor(const HistoryRecord& record);
+  // Moves a waiting record to the class it has now.
+  void Reclass(HistoryRecordId id);
+  // The entry was used `uses` times, the last time at `last`.
+  void Used(HistoryRecordId id, std::uint32_t uses, double last);
+  // Reports a use to the recency window and the LRU fallback, for the entry and its parents.
+  void MoveInWindow(HistoryRecordId id, double at);
+  void Observe(const HistoryRecord& record, double at);
+  // Begins and ends counting a record as waiting in the return table.
+  void StartWait(HistoryRecord* record);
+  void StopWait(HistoryRecord* record);
+  // Puts a record into the aging queue of its present step.
+  void Requeue(HistoryRecordId id);
+  void Finish(
+      HistoryRecordId id);  // Updates class, wait, aging queue and eviction queues after a change.
+  void PlaceInLines(HistoryRecordId id);
+  // A new entry continues `parent`: updates the chain and which record waits.
+  void Continue(HistoryRecordId parent, const NewEntry& by, HistoryRecordId record);
+  HistoryRecordId EndOf(HistoryRecordId id) const;
+  // Whether `by` replaces the present end of the parent's chain.
+  bool Supersede(HistoryRecordId parent, std::uint64_t by);
+  void NotSuperseded(const HistoryRecord& record);
+  // `parent` becomes the end of its chain when `child` is removed.
+  void Inherit(HistoryRecordId parent, HistoryRecordId child);
+  // Marks an entry as the open end of a chain that is being set.
+  void Open(HistoryRecordId id, HistoryRecordId parent);
+  void TurnFor(HistoryRecord* record, const HistoryRecord* parent) const;
+  // `remembered`: its record from before, if there is one.
+  HistoryRecordId Enlist(const NewEntry& who, HistoryRecordId remembered, const Facts& facts);
+  // Frees a record.
+  void Drop(HistoryRecordId id);
+  // Frees records of removed entries beyond `history_max_`.
   void ForgetOldest();
+  // Inspects the entries that passed the end of a step, up to *looks of them.
   bool PassStep(std::size_t step, std::size_t* looks);
-  void CountPassing(std::size_t step, std::size_t to, Passing* passing);
+  void CountStreaming(std::size_t step, std::size_t to, Streaming* passing);
 
   const FactReader* const reader_;
   const std::size_t history_max_;
   ReturnTable table_;
-  NotePool notes_;
+  HistoryPool records_;
   GoneTable gone_;
-  ZeroedTable<std::uint32_t> by_slot_;  // More by one; 0: none.
+  ZeroedTable<std::uint32_t> by_slot_;  // Number of the record plus one. 0: none.
   std::array<std::deque<Queued>, kSteps> queues_;
-  std::deque<Departed> departed_;
-  std::array<NoteId, kOpenMax> open_{kNoNote, kNoNote};
-  std::size_t open_at_ = 0;
-  std::array<ScoredLine*, kLinesMax> lines_{};
+  std::deque<Evicted> evicted_;
+  // Ends of the chains being set now, with the number of the set that made them.
+  struct OpenChain {
+    HistoryRecordId record = kNoRecord;
+    std::uint32_t at = 0;
+  };
+  std::array<OpenChain, kOpenMax> open_;
+  std::uint32_t sets_ = 0;
+  std::array<ScoredQueue*, kScoredQueuesMax> scored_queues_{};
   std::vector<std::string> states_;
-  // Classes of those met lately, by what makes them.
+  // A cache of class lookups, by the fields that define the class.
   struct KnownClass {
     std::uint64_t key = ~std::uint64_t{0};
     ReturnClass c = 0;
   };
   std::array<KnownClass, 256> known_classes_;
-  std::array<std::optional<ReturnClass>, 8> plain_classes_;
-  Bytes plain_bytes_ = 0;  // Of those without notes.
-  EntryId spared_{};
-  // The recent weigh more.
+  EntryId protected_count_{};
+  // Decaying counts, so that recent hints weigh more.
   double done_said_ = 0;
   double done_back_ = 0;
-  double prefill_s_ = 43e-6;  // An 8B model on an H200: 32 K tokens in 1.4 s.
+  double prefill_s_ = 43e-6;  // Default: an 8B model on an H200, 32 K tokens in 1.4 s.
   std::uint64_t ghost_hits_ = 0;
   double now_ = 0;
   double looked_ = -1;
@@ -244,7 +255,7 @@ class EntryScores {
   bool lacks_somebody_ = false;
   std::optional<TimePoint> epoch_;
   RecencyWindow window_;
-  Guard guard_;
+  LruFallback lru_fallback_;
 };
 
 }  // namespace spillway

@@ -1,5 +1,6 @@
-// Who comes, what it continues, what is left of a chain when its end goes, and
-// what is remembered of those who are gone.
+// SPDX-License-Identifier: Apache-2.0
+// EntryScores: insertion of entries, chains and their ends, and the records of entries that are
+// gone.
 #include <algorithm>
 #include <new>
 
@@ -8,50 +9,51 @@
 
 namespace spillway {
 namespace {
-// What is set within this time after what it continues is of one request.
+// An entry set within this time after its parent belongs to the same request.
 constexpr double kSameTurnS = 2;
-constexpr std::size_t kForgottenAhead = 8;  // Fetched before they are forgotten.
+constexpr std::size_t kForgottenAhead = 8;  // Prefetched before they are forgotten.
 }  // namespace
 
-// Which turn one is of that continues `parent`, and after which pause.
-void EntryScores::TurnFor(Note* note, const Note* parent) const {
-  note->turn = note->pause = 0;
-  note->turn_at = now_;
+// The turn of an entry that continues `parent`, and the pause before that turn.
+void EntryScores::TurnFor(HistoryRecord* record, const HistoryRecord* parent) const {
+  record->turn = record->pause = 0;
+  record->turn_at = now_;
   if (parent == nullptr || parent->shared) return;
   if (now_ - parent->turn_at < kSameTurnS) {
-    note->turn = parent->turn;
-    note->pause = parent->pause;
-    note->turn_at = parent->turn_at;
+    record->turn = parent->turn;
+    record->pause = parent->pause;
+    record->turn_at = parent->turn_at;
   } else {
-    note->turn = static_cast<std::uint8_t>(std::min(parent->turn + 1U, kTurnsTold));
-    note->pause = static_cast<std::uint8_t>(PauseLevel(now_ - parent->since));
+    record->turn = static_cast<std::uint8_t>(std::min(parent->turn + 1U, kTurnsTold));
+    record->pause = static_cast<std::uint8_t>(PauseLevel(now_ - parent->since));
   }
 }
 
-// The end of the chain that goes on from `id` by those who continued first, if
-// that is not longer than the way there; else none.
-NoteId EntryScores::EndOf(NoteId id) const {
-  for (std::uint32_t left = notes_[id].depth + 1; left > 0; --left) {
-    const Note& note = notes_[id];
-    if (note.first_child == 0) return id;
-    const NoteId next = note.first_child_note;
-    if (next == kNoNote || notes_[next].hash != note.first_child) return id;
+// The end of the chain that continues `id` by the first child of each entry, if that chain is not
+// longer than the one up to `id`; else none.
+HistoryRecordId EntryScores::EndOf(HistoryRecordId id) const {
+  for (std::uint32_t left = records_[id].depth + 1; left > 0; --left) {
+    const HistoryRecord& record = records_[id];
+    if (record.first_child == 0) return id;
+    const HistoryRecordId next = record.first_child_record;
+    if (next == kNoRecord || records_[next].hash != record.first_child) return id;
     id = next;
   }
-  return notes_[id].first_child == 0 ? id : kNoNote;
+  return records_[id].first_child == 0 ? id : kNoRecord;
 }
 
-// Most of a chain is used and goes on another way (its last block was not full,
-// its end was written anew): the chain was used, the old end of it is over.
-bool EntryScores::Supersede(NoteId id, std::uint64_t by) {
-  const Note& parent = notes_[id];
+// Most of a chain was used, and it continues in another way (its last block was not full, or its
+// end was written again): the chain was used, but its old end will not be.
+bool EntryScores::Supersede(HistoryRecordId id, std::uint64_t by) {
+  const HistoryRecord& parent = records_[id];
   if (parent.shared || parent.first_child == by) return false;
-  const NoteId last = EndOf(id);
-  if (last == kNoNote || last == id) return false;
-  Note& end = notes_[last];
+  const HistoryRecordId last = EndOf(id);
+  if (last == kNoRecord || last == id) return false;
+  HistoryRecord& end = records_[last];
   if (now_ - end.since < kSameTurnS) return false;
   if (end.waits) {
     end.waits = false;
+    if (end.hint == kSaidDone) done_back_ += 1;  // The hint was wrong.
     table_.ReturnAfter(end.c, end.bin, 1, end.entered, end.since, now_ - end.since);
   }
   end.hint = kSuperseded;
@@ -61,19 +63,19 @@ bool EntryScores::Supersede(NoteId id, std::uint64_t by) {
   return true;
 }
 
-// It was used all the same: those that continue its parent are several.
-void EntryScores::NotSuperseded(const Note& note) {
-  const NoteId parent = Find(note.parent);
-  if (parent != kNoNote) notes_[parent].shared = true;
+// The old end was used after all: its parent is continued by several entries.
+void EntryScores::NotSuperseded(const HistoryRecord& record) {
+  const HistoryRecordId parent = Find(record.parent);
+  if (parent != kNoRecord) records_[parent].shared = true;
 }
 
-// `by` continues it: it does not wait any more, and its client's word was for
-// the end of the chain.
-void EntryScores::Continue(NoteId id, const Newcomer& by, NoteId note) {
-  Note& parent = notes_[id];
+// `by` continues the entry, which therefore stops waiting: the end of the chain waits, and the
+// client's hint was meant for that end.
+void EntryScores::Continue(HistoryRecordId id, const NewEntry& by, HistoryRecordId record) {
+  HistoryRecord& parent = records_[id];
   if (parent.first_child == 0 || Supersede(id, by.hash)) {
     parent.first_child = by.hash;
-    parent.first_child_note = note;
+    parent.first_child_record = record;
   }
   if (parent.first_child != by.hash && !parent.shared) {
     parent.shared = true;
@@ -82,98 +84,110 @@ void EntryScores::Continue(NoteId id, const Newcomer& by, NoteId note) {
     Reclass(id);
   }
   ++parent.children;
-  parent.ends = UseLevel(parent.uses) != UseLevel(notes_[note].uses);
+  parent.ends = UseLevel(parent.uses) != UseLevel(records_[record].uses);
   if (!parent.ends) StopWait(&parent);
 }
 
-NoteId EntryScores::Enlist(const Newcomer& who, NoteId remembered, const Facts& facts) {
+HistoryRecordId EntryScores::Enlist(const NewEntry& who, HistoryRecordId remembered,
+                                    const Facts& facts) {
   if (who.id.slot >= by_slot_.size()) throw std::bad_alloc();
-  const bool known = remembered != kNoNote;
-  const NoteId id = known ? remembered : notes_.Take();
-  Note& note = notes_[id];
+  const bool known = remembered != kNoRecord;
+  const HistoryRecordId id = known ? remembered : records_.Take();
+  HistoryRecord& record = records_[id];
   if (known) {
     gone_.Remove(id);
-    if (!note.missed) {
+    if (!record.missed) {
       ++ghost_hits_;
       try {
         Used(id, 1, now_);
       } catch (const std::bad_alloc&) {
-        note.since = now_;
+        record.since = now_;
       }
     } else {
       MoveInWindow(id, now_);
-      if (note.waits) StopWait(&note);
-      note.since = now_;
+      if (record.waits) StopWait(&record);
+      record.since = now_;
     }
   } else {
-    note.hash = who.hash;
-    note.since = now_;
-    note.uses = 1;
-    note.window_at = now_;
+    record.hash = who.hash;
+    record.since = now_;
+    record.uses = 1;
+    record.window_at = now_;
     window_.Add(now_, facts.bytes);
   }
-  note.id = who.id;
-  note.parent = who.parent;
-  note.bytes = facts.bytes;
-  note.seen = static_cast<std::uint32_t>(facts.access_count);
-  note.children = 0;
-  note.lines = 0;
-  note.missed = false;
-  note.here = true;
-  note.up = note.was_up = false;
+  record.id = who.id;
+  record.parent = who.parent;
+  record.bytes = facts.bytes;
+  record.seen = static_cast<std::uint32_t>(facts.access_count);
+  record.children = 0;
+  record.queues = 0;
+  record.missed = false;
+  record.here = true;
+  record.up = record.was_up = false;
   by_slot_[who.id.slot] = id + 1;
   return id;
 }
 
-// In place of what it continues, or of the oldest.
-void EntryScores::Open(NoteId id, NoteId parent) {
-  auto at = parent == kNoNote ? open_.end() : std::ranges::find(open_, parent);
-  if (at == open_.end()) at = open_.begin() + static_cast<std::ptrdiff_t>(open_at_++ % kOpenMax);
-  if (*at != kNoNote) notes_[*at].open = false;
-  *at = id;
-  notes_[id].open = true;
+// Takes the place of its parent's open chain, or of the oldest one. A chain that was not continued
+// while others were is considered complete.
+void EntryScores::Open(HistoryRecordId id, HistoryRecordId parent) {
+  ++sets_;
+  OpenChain* place = &open_.front();
+  for (OpenChain& chain : open_) {
+    if (chain.record == kNoRecord || chain.record == parent || sets_ - chain.at > kOpenForSets) {
+      if (chain.record != kNoRecord) records_[chain.record].open = false;
+      chain = {};
+    }
+    if (chain.record == kNoRecord ||
+        (place->record != kNoRecord && sets_ - chain.at > sets_ - place->at)) {
+      place = &chain;
+    }
+  }
+  if (place->record != kNoRecord) records_[place->record].open = false;
+  *place = {id, sets_};
+  records_[id].open = true;
 }
 
-void EntryScores::Welcome(const Newcomer& who, const Facts& facts, Bytes held, TimePoint now) {
+void EntryScores::OnInsert(const NewEntry& who, const Facts& facts, Bytes held, TimePoint now) {
   if (!epoch_) epoch_ = now;
-  window_.SetCapacity(HeldByNoted(held));
+  window_.SetCapacity(held);
   now_ = std::max(now_, SecondsOf(now));
-  const NoteId remembered = who.hash == 0 ? kNoNote : gone_.Find(who.hash);
-  const bool known = remembered != kNoNote;
-  const NoteId parent = Find(who.parent);
-  const double pause_since = parent == kNoNote ? 0 : notes_[parent].since;
-  if (parent != kNoNote) {
+  const HistoryRecordId remembered = who.hash == 0 ? kNoRecord : gone_.Find(who.hash);
+  const bool known = remembered != kNoRecord;
+  const HistoryRecordId parent = Find(who.parent);
+  const double pause_since = parent == kNoRecord ? 0 : records_[parent].since;
+  if (parent != kNoRecord) {
     Facts of_parent;
-    Note like = notes_[parent];
-    if (reader_->Read(who.parent, &of_parent)) Look(parent, of_parent);
-    // It was used for this very one just now: that is not its pause.
-    Note& note = notes_[parent];
-    const NoteId id = Enlist(who, remembered, facts);
+    HistoryRecord like = records_[parent];
+    if (reader_->Read(who.parent, &of_parent)) Tick(parent, of_parent);
+    // The parent was used just now for this very entry: its pause is the one before that use.
+    HistoryRecord& record = records_[parent];
+    const HistoryRecordId id = Enlist(who, remembered, facts);
     Continue(parent, who, id);
     if (!known) {
-      like.shared = note.shared;
+      like.shared = record.shared;
       like.since = pause_since;
-      TurnFor(&notes_[id], &like);
-      notes_[id].depth = like.depth + 1;
+      TurnFor(&records_[id], &like);
+      records_[id].depth = like.depth + 1;
     }
     Open(id, parent);
-    if (!notes_[id].waits) Settle(id);
+    if (!records_[id].waits) Finish(id);
   } else {
-    const NoteId id = Enlist(who, remembered, facts);
-    if (!known) TurnFor(&notes_[id], nullptr);
-    Open(id, kNoNote);
-    if (!notes_[id].waits) Settle(id);
+    const HistoryRecordId id = Enlist(who, remembered, facts);
+    if (!known) TurnFor(&records_[id], nullptr);
+    Open(id, kNoRecord);
+    if (!records_[id].waits) Finish(id);
   }
 }
 
-// `child` was the last here that continued `id`: what was known of it is known of
-// what is left of the chain.
-void EntryScores::Inherit(NoteId id, NoteId child) {
-  Note& parent = notes_[id];
+// `child` was the last entry in the cache that continued `id`. What remains of the chain inherits
+// the end's history.
+void EntryScores::Inherit(HistoryRecordId id, HistoryRecordId child) {
+  HistoryRecord& parent = records_[id];
   Facts facts;
-  if (reader_->Read(parent.id, &facts)) Look(id, facts);
-  Note& gone = notes_[child];
-  // A chain is idle since its end is.
+  if (reader_->Read(parent.id, &facts)) Tick(id, facts);
+  HistoryRecord& gone = records_[child];
+  // The chain is idle since the last use of its end.
   if (gone.since > parent.since) {
     StopWait(&parent);
     parent.since = gone.since;
@@ -185,97 +199,101 @@ void EntryScores::Inherit(NoteId id, NoteId child) {
     parent.state = gone.state;
     parent.hint = gone.hint;
     parent.told_at = gone.told_at;
-    StopWait(&gone);  // It waits in its parent.
+    StopWait(&gone);  // Its parent waits in its place.
   }
-  if (!parent.waits) Settle(id);
+  if (!parent.waits) Finish(id);
 }
 
 void EntryScores::Gone(EntryId id, const Facts& facts, bool for_good, TimePoint now) {
-  const NoteId found = Find(id);
-  if (found == kNoNote) return;
+  const HistoryRecordId found = Find(id);
+  if (found == kNoRecord) return;
   now_ = std::max(now_, SecondsOf(now));
-  Note& note = notes_[found];
-  note.lines = 0;
+  HistoryRecord& record = records_[found];
+  record.queues = 0;
   try {
-    Look(found, facts);
+    Tick(found, facts);
   } catch (const std::bad_alloc&) {
-    // Then so much is not known of it.
+    // The uses are not counted then.
   }
-  note.here = note.up = false;
+  record.here = record.up = false;
   by_slot_[id.slot] = 0;
-  const NoteId parent = Find(note.parent);
-  if (parent != kNoNote && notes_[parent].children > 0 && --notes_[parent].children == 0) {
+  const HistoryRecordId parent = Find(record.parent);
+  const bool counts = parent != kNoRecord && records_[parent].children > 0;
+  if (counts) --records_[parent].children;
+  if (counts && records_[parent].children == 0) {
     try {
       Inherit(parent, found);
     } catch (const std::bad_alloc&) {
-      // It counts when it is used.
+      // It starts to count again with its next use.
     }
   }
-  if (for_good) window_.Remove(note.window_at, note.bytes);
+  if (for_good) window_.Remove(record.window_at, record.bytes);
   try {
-    if (for_good || note.hash == 0 || history_max_ == 0 || gone_.Find(note.hash) != kNoNote) {
+    if (for_good || record.hash == 0 || history_max_ == 0 || gone_.Find(record.hash) != kNoRecord) {
       return Drop(found);
     }
-    departed_.push_back({found, note.life + 1});
+    evicted_.push_back({found, record.life + 1});
     gone_.Add(found);
-    ++note.life;
+    ++record.life;
   } catch (const std::bad_alloc&) {
     return Drop(found);
   }
   ForgetOldest();
 }
 
-void EntryScores::Drop(NoteId id) {
-  std::ranges::replace(open_, id, kNoNote);
-  StopWait(&notes_[id]);
-  notes_.Give(id);
+void EntryScores::Drop(HistoryRecordId id) {
+  for (OpenChain& chain : open_) {
+    if (chain.record == id) chain = {};
+  }
+  StopWait(&records_[id]);
+  records_.Give(id);
 }
 
 void EntryScores::ForgetOldest() {
-  while (!departed_.empty()) {
-    const Departed oldest = departed_.front();
-    if (departed_.size() > kForgottenAhead) {
-      notes_.Prefetch(departed_[kForgottenAhead].note);
-      gone_.Prefetch(notes_[departed_[kForgottenAhead / 2].note].hash);
+  while (!evicted_.empty()) {
+    const Evicted oldest = evicted_.front();
+    if (evicted_.size() > kForgottenAhead) {
+      records_.Prefetch(evicted_[kForgottenAhead].record);
+      gone_.Prefetch(records_[evicted_[kForgottenAhead / 2].record].hash);
     }
-    const Note& note = notes_[oldest.note];
-    const bool there = !note.here && note.life == oldest.life;
+    const HistoryRecord& record = records_[oldest.record];
+    const bool there = !record.here && record.life == oldest.life;
     if (there && gone_.size() <= history_max_) return;
-    departed_.pop_front();
+    evicted_.pop_front();
     if (!there) continue;
-    gone_.Remove(oldest.note);
-    Drop(oldest.note);
+    gone_.Remove(oldest.record);
+    Drop(oldest.record);
   }
 }
 
 void EntryScores::WentDown(EntryId id, const Facts& facts) {
-  const NoteId found = Find(id);
-  if (found == kNoNote) return;
+  const HistoryRecordId found = Find(id);
+  if (found == kNoRecord) return;
   try {
-    Look(found, facts);
+    Tick(found, facts);
   } catch (const std::bad_alloc&) {
-    // Then so much is not known of it.
+    // The uses are not counted then.
   }
-  notes_[found].up = false;
+  records_[found].up = false;
 }
 
-double EntryScores::RateOfNewcomer(const Newcomer& who, TimePoint now) {
+double EntryScores::RateOfNewcomer(const NewEntry& who, TimePoint now) {
   now_ = std::max(now_, SecondsOf(now));
-  const NoteId known = gone_.Find(who.hash);
-  Note note;
-  if (known != kNoNote) {
-    note = notes_[known];
-    note.uses += note.missed ? 0 : 1;
-    note.turn = static_cast<std::uint8_t>(std::min(note.turn + 1U, kTurnsTold));
-    note.pause = static_cast<std::uint8_t>(PauseLevel(AgeOf(note)));
-    note.hint = kSaidNothing;
+  const HistoryRecordId known = gone_.Find(who.hash);
+  HistoryRecord record;
+  if (known != kNoRecord) {
+    record = records_[known];
+    record.uses += record.missed ? 0 : 1;
+    record.turn = static_cast<std::uint8_t>(std::min(record.turn + 1U, kTurnsTold));
+    record.pause = static_cast<std::uint8_t>(PauseLevel(AgeOf(record)));
+    record.hint = kSaidNothing;
   } else {
-    note.uses = 1;
-    const NoteId parent = Find(who.parent);
-    TurnFor(&note, parent == kNoNote ? nullptr : &notes_[parent]);
+    record.uses = 1;
+    const HistoryRecordId parent = Find(who.parent);
+    TurnFor(&record, parent == kNoRecord ? nullptr : &records_[parent]);
   }
-  note.c = ClassOf(note);
-  return Rate(note, 0);
+  record.c = ClassOf(record);
+  return Rate(record, 0);
 }
 
 }  // namespace spillway

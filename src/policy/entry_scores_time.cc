@@ -1,5 +1,5 @@
-// Time goes on: who has passed a step of age is looked at, a part at a time. And
-// what clients say of the time to come.
+// SPDX-License-Identifier: Apache-2.0
+// EntryScores: inspects entries that passed an age step, some at a time, and takes clients' hints.
 #include <algorithm>
 #include <new>
 
@@ -8,9 +8,9 @@
 namespace spillway {
 namespace {
 constexpr double kDonesWeighed = 512;
-// How often those who passed a step are looked for.
+// How often entries that passed a step are looked for.
 constexpr double kLookEveryS = 0.1;
-constexpr std::size_t kPassingAhead = 8;
+constexpr std::size_t kPrefetchAhead = 8;
 constexpr std::size_t kMany = std::size_t{1} << 17;
 
 std::uint8_t HintLevel(Hint hint, std::optional<Duration> eta) {
@@ -26,19 +26,19 @@ std::uint8_t HintLevel(Hint hint, std::optional<Duration> eta) {
 }  // namespace
 
 void EntryScores::Declare(EntryId id, double recompute_s, Tokens tokens) {
-  const NoteId found = Find(id);
-  if (found == kNoNote || !(recompute_s > 0)) return;
-  notes_[found].recompute_s = static_cast<float>(recompute_s);
+  const HistoryRecordId found = Find(id);
+  if (found == kNoRecord || !(recompute_s > 0)) return;
+  records_[found].recompute_s = static_cast<float>(recompute_s);
   if (tokens > 0) prefill_s_ += (recompute_s / static_cast<double>(tokens) - prefill_s_) / 16;
   PlaceInLines(found);
 }
 
 void EntryScores::Tell(EntryId id, Hint hint, std::optional<Duration> eta, std::string_view step) {
-  const NoteId found = Find(id);
-  if (found == kNoNote) return;
+  const HistoryRecordId found = Find(id);
+  if (found == kNoRecord) return;
   Facts facts;
-  if (reader_->Read(id, &facts)) Look(found, facts);
-  std::uint16_t state = notes_[found].state;
+  if (reader_->Read(id, &facts)) Tick(found, facts);
+  std::uint16_t state = records_[found].state;
   if (!step.empty()) {
     auto at = std::ranges::find(states_, step);
     if (at == states_.end() && states_.size() < kStatesMax) {
@@ -47,89 +47,96 @@ void EntryScores::Tell(EntryId id, Hint hint, std::optional<Duration> eta, std::
     }
     state = static_cast<std::uint16_t>(at == states_.end() ? 0 : at - states_.begin() + 1);
   }
-  if (hint == Hint::kDone && notes_[found].hint != kSaidDone && (done_said_ += 1) > kDonesWeighed) {
-    done_said_ /= 2;
-    done_back_ /= 2;
+  if (hint == Hint::kDone && records_[found].hint != kSaidDone) {
+    done_said_ += 1;
+    if (done_said_ > kDonesWeighed) {
+      done_said_ /= 2;
+      done_back_ /= 2;
+    }
   }
-  // It holds for all of the chain; of what several continue only the state.
+  // A hint applies to the whole chain; for entries that several others continue, only the state
+  // does.
   const std::uint8_t level = HintLevel(hint, eta);
   bool own = true;
-  for (NoteId at = found; at != kNoNote; at = Find(notes_[at].parent)) {
-    Note& note = notes_[at];
-    own = own && !note.shared;
-    note.state = state;
+  for (HistoryRecordId at = found; at != kNoRecord; at = Find(records_[at].parent)) {
+    HistoryRecord& record = records_[at];
+    // Uses before the hint are counted first, so that they are not taken for its result.
+    if (record.waits && at != found && reader_->Read(record.id, &facts)) Tick(at, facts);
+    own = own && !record.shared;
+    record.state = state;
     if (own && hint != Hint::kNone) {
-      note.hint = level;
-      note.told_at = now_;
+      record.hint = level;
+      record.told_at = now_;
     }
-    if (note.waits) Reclass(at);
+    if (record.waits) Reclass(at);
   }
 }
 
-// Those of one class that pass a step one after another, counted together.
-struct EntryScores::Passing {
+// Entries of one class that pass a step one after another, counted together.
+struct EntryScores::Streaming {
   ReturnClass c = 0;
   double weight = 0;
   double entered = 0;
   double since = 0;
 };
 
-void EntryScores::CountPassing(std::size_t step, std::size_t to, Passing* passing) {
+void EntryScores::CountStreaming(std::size_t step, std::size_t to, Streaming* passing) {
   if (passing->weight > 0) {
     table_.Pass(passing->c, FirstBin(step), FirstBin(to), passing->weight, passing->entered,
                 passing->since);
   }
-  *passing = Passing();
+  *passing = Streaming();
 }
 
-// False: there is more to look at.
+// False: there are more to inspect.
 bool EntryScores::PassStep(std::size_t step, std::size_t* looks) {
   auto& queue = queues_[step];
-  // Where there are many, each is looked at half as often.
-  const std::size_t stride = notes_.size() < kMany ? 1 : step == 0 ? 3 : 2;
+  // With many entries, each is inspected half as often.
+  const std::size_t stride = records_.size() < kMany ? 1 : step == 0 ? 3 : 2;
   const std::size_t to = std::min(step + stride, kSteps - 1);
   const double passes = AgeEdges()[FirstBin(to)];
-  Passing passing;
+  Streaming passing;
   while (!queue.empty()) {
     const Queued first = queue.front();
-    Note& note = notes_[first.note];
-    if (note.queued == first.queued) {
-      if (AgeOf(note) < passes) break;
+    HistoryRecord& record = records_[first.record];
+    if (record.queued == first.queued) {
+      if (AgeOf(record) < passes) break;
       if (*looks == 0) {
-        CountPassing(step, to, &passing);
+        CountStreaming(step, to, &passing);
         return false;
       }
       --*looks;
-      if (queue.size() > kPassingAhead) {
-        notes_.Prefetch(queue[kPassingAhead].note);
-        reader_->Prefetch(notes_[queue[kPassingAhead / 2].note].id);
+      if (queue.size() > kPrefetchAhead) {
+        records_.Prefetch(queue[kPrefetchAhead].record);
+        reader_->Prefetch(records_[queue[kPrefetchAhead / 2].record].id);
       }
       Facts facts;
-      const bool used = note.here && reader_->Read(note.id, &facts) && Look(first.note, facts);
-      if (!used && (note.waits || note.lines != 0)) {
+      const bool used =
+          record.here && reader_->Read(record.id, &facts) && Tick(first.record, facts);
+      if (!used && (record.waits || record.queues != 0)) {
         queues_[to].push_back(first);
-        note.step = static_cast<std::uint8_t>(to);
-        PlaceInLines(first.note);
-        if (note.waits && note.bin == FirstBin(step)) {
-          if (passing.c != note.c) CountPassing(step, to, &passing);
-          passing.c = note.c;
+        record.step = static_cast<std::uint8_t>(to);
+        PlaceInLines(first.record);
+        if (record.waits && record.bin == FirstBin(step)) {
+          if (passing.c != record.c) CountStreaming(step, to, &passing);
+          passing.c = record.c;
           passing.weight += 1;
-          passing.entered += note.entered;
-          passing.since += note.since;
-        } else if (note.waits && note.bin < FirstBin(to)) {
-          table_.Pass(note.c, note.bin, FirstBin(to), 1, note.entered, note.since);
+          passing.entered += record.entered;
+          passing.since += record.since;
+        } else if (record.waits && record.bin < FirstBin(to)) {
+          table_.Pass(record.c, record.bin, FirstBin(to), 1, record.entered, record.since);
         }
-        if (note.waits && note.bin < FirstBin(to)) {
-          note.bin = static_cast<std::uint8_t>(FirstBin(to));
-          note.entered = note.since + AgeEdges()[note.bin];
+        if (record.waits && record.bin < FirstBin(to)) {
+          record.bin = static_cast<std::uint8_t>(FirstBin(to));
+          record.entered = record.since + AgeEdges()[record.bin];
         }
       } else if (!used) {
-        note.aging = false;
+        record.aging = false;
       }
     }
     queue.pop_front();
   }
-  CountPassing(step, to, &passing);
+  CountStreaming(step, to, &passing);
   return true;
 }
 
@@ -138,7 +145,7 @@ void EntryScores::Advance(TimePoint now, Bytes held) {
   now_ = std::max(now_, SecondsOf(now));
   if (!behind_ && now_ < looked_ + kLookEveryS) return;
   looked_ = now_;
-  window_.SetCapacity(HeldByNoted(held));
+  window_.SetCapacity(held);
   std::size_t looks = kLooksMax;
   behind_ = false;
   try {
@@ -146,7 +153,7 @@ void EntryScores::Advance(TimePoint now, Bytes held) {
       behind_ = !PassStep(step, &looks);
     }
   } catch (const std::bad_alloc&) {
-    behind_ = true;  // Another time.
+    behind_ = true;  // Continued by a later call.
   }
 }
 

@@ -1,16 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "policy/order.h"
 
 namespace spillway {
 
 namespace {
 
-// Ranks by last use only, on the ranking its owner keeps anyway.
+// Ranks by last use only, with the ranking its owner keeps anyway.
 class LruOrder final : public Order {
  public:
   explicit LruOrder(Ranking* idle) : idle_(idle) {}
   std::string_view name(Level) const override { return "lru"; }
-  bool Entered(EntryId, const Facts&) override { return true; }
-  void Left(EntryId) override {}
+  bool OnInsert(EntryId, const Facts&) override { return true; }
+  void OnRemove(EntryId) override {}
   std::optional<EntryId> Next(Level) override { return idle_->Next(); }
   std::int64_t KeyFor(Level, const Facts& facts) const override { return KeyByLastUse(facts); }
 
@@ -18,14 +19,14 @@ class LruOrder final : public Order {
   Ranking* const idle_;
 };
 
-// The mode table's own: last use while there is time, weight under pressure.
+// The order of the mode table: last use at low levels, tokens per access under pressure.
 class DocumentedOrder final : public Order {
  public:
   explicit DocumentedOrder(const Ranked& ranked)
       : idle_(ranked.idle), heavy_(KeyByWeight, ranked.reader, ranked.mark) {}
   std::string_view name(Level level) const override { return ByWeight(level) ? "heavy" : "lru"; }
-  bool Entered(EntryId id, const Facts& facts) override { return heavy_.Enter(id, facts); }
-  void Left(EntryId id) override { heavy_.Left(id); }
+  bool OnInsert(EntryId id, const Facts& facts) override { return heavy_.Enter(id, facts); }
+  void OnRemove(EntryId id) override { heavy_.Left(id); }
   std::optional<EntryId> Next(Level level) override {
     return ByWeight(level) ? heavy_.Next() : idle_->Next();
   }
@@ -43,8 +44,8 @@ class HybridOrder final : public Order {
  public:
   explicit HybridOrder(const Ranked& ranked) : ranking_(KeyByHybrid, ranked.reader, ranked.mark) {}
   std::string_view name(Level) const override { return "hybrid"; }
-  bool Entered(EntryId id, const Facts& facts) override { return ranking_.Enter(id, facts); }
-  void Left(EntryId id) override { ranking_.Left(id); }
+  bool OnInsert(EntryId id, const Facts& facts) override { return ranking_.Enter(id, facts); }
+  void OnRemove(EntryId id) override { ranking_.Left(id); }
   std::optional<EntryId> Next(Level) override { return ranking_.Next(); }
   std::int64_t KeyFor(Level, const Facts& facts) const override { return KeyByHybrid(facts); }
 

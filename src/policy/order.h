@@ -1,7 +1,8 @@
-// An Order ranks the entries of the cache by how gladly we would let them go.
-// It only ranks: rules say who may leave and how far, and cache/ carries the
-// plan out. An Order may remember; it never meets a device, a tier or a clock.
-// Called only on the engine's strand.
+// SPDX-License-Identifier: Apache-2.0
+// An Order ranks the entries of one eviction queue: evict-first at the front. It only ranks: rules
+// say which entries may be evicted and how much to free, and the engine carries that out. An Order
+// may keep history; it has no access to devices, tiers or clocks. Called only on the engine's
+// strand.
 #pragma once
 
 #include <memory>
@@ -14,70 +15,73 @@
 
 namespace spillway {
 
-// What an entry is worth to keep, in the one unit of the score.
-class Appraiser {
+// The cost model: what it is worth to keep an entry.
+class CostModel {
  public:
-  virtual ~Appraiser() = default;
-  // False: it knows too little now, and last use is as good.
+  virtual ~CostModel() = default;
+  // False: too little is known now, and ranking by last use is as good.
   virtual bool speaks() const = 0;
-  // Uses a second to be expected, by what such ones did.
+  // Expected uses per second, learned from similar entries.
   virtual double Rate(EntryId id, const Facts& facts) const = 0;
-  // Seconds a byte of it would cost when it is wanted and no longer here.
+  // Seconds per byte that a miss costs, once the entry is no longer in this tier.
   virtual double MissCost(EntryId id, const Facts& facts) const = 0;
 };
 
+// One ranking of one queue. The caller announces which entries are candidates (OnInsert, OnRemove)
+// and takes them out (Next).
 class Order {
  public:
   virtual ~Order() = default;
 
-  // What it ranks by at this level, as events name it ("lru", "heavy").
+  // What it ranks by at this level, as shown in events ("lru", "heavy").
   virtual std::string_view name(Level level) const = 0;
 
-  // A leaf that may leave from now on: new, put back, or a parent whose last
-  // child has left. Harmless if it is known already.
-  // False: there was no memory to note all of it.
-  virtual bool Entered(EntryId id, const Facts& facts) = 0;
-  virtual void Left(EntryId id) = 0;
+  // Adds a leaf that may be evicted: a new entry, one returned to the queue, or a parent whose last
+  // child was removed. Does nothing if the leaf is known already. False: no memory; the entry may
+  // be missing from the ranking.
+  virtual bool OnInsert(EntryId id, const Facts& facts) = 0;
+  // Removes an entry: it is being evicted or removed, or is no longer a leaf.
+  virtual void OnRemove(EntryId id) = 0;
 
-  // Takes out the leaf that leaves first at this level. Cost grows with what
-  // was used since, not with the number of entries. Whoever does not let it go
-  // must say Entered again.
+  // Removes and returns the leaf to evict first at this level. The cost grows with the entries used
+  // since, not with the number of entries. If the caller does not evict it, it must call OnInsert
+  // again.
   virtual std::optional<EntryId> Next(Level level) = 0;
 
-  // The same by worth alone (appraiser), and only in this order: `idle` still
-  // holds it. Also nobody where the order ranks by last use at that moment.
+  // The same, by worth alone (see `cost_model`). The entry stays in `idle`. Empty also where the
+  // order ranks by last use at the moment.
   virtual std::optional<EntryId> NextByWorth() { return std::nullopt; }
 
-  // The key by which two entries compare at this level: least leaves first.
+  // The key by which entries are compared at this level: the least is evicted first.
   virtual std::int64_t KeyFor(Level level, const Facts& facts) const = 0;
-  // The same where it matters who it is.
+  // The same for orders whose key depends on the entry and not only on its facts.
   virtual std::int64_t KeyOf(Level level, EntryId id, const Facts& facts) const {
     static_cast<void>(id);
     return KeyFor(level, facts);
   }
-  // Null: it does not appraise.
-  virtual const Appraiser* appraiser() const { return nullptr; }
+  // Null: this order has no cost model.
+  virtual const CostModel* cost_model() const { return nullptr; }
 };
 
 class EntryScores;
 
-// What an order ranks: the entries `reader` shows. `idle` ranks them by last use
-// and is kept by the caller for its own ends (idle limits, TTL); orders that
-// rank by last use share it. `mark` is the order's own.
+// What an order ranks, and what it may share with its caller. `reader` gives the entries' facts.
+// `idle` ranks them by last use; the caller keeps it for its own purposes (idle limits, TTL), and
+// orders that rank by last use share it. `mark` is this order's own bit.
 struct Ranked {
   const FactReader* reader = nullptr;
   Ranking* idle = nullptr;
   RankMark mark = 0;
-  // For the score: what is learnt of all entries, and which line this is.
+  // For the score: the history of all entries, and the number of this queue.
   EntryScores* scores = nullptr;
-  std::uint8_t line = 0;
-  bool top = true;   // Of the top tier.
-  bool last = true;  // Who leaves it is gone.
+  std::uint8_t queue = 0;
+  bool top = true;   // This queue is the device tier's.
+  bool last = true;  // There is no lower tier: evicted entries are destroyed.
 };
 std::unique_ptr<Order> MakeDocumentedOrder(const Ranked& ranked);
 std::unique_ptr<Order> MakeLruOrder(const Ranked& ranked);
 std::unique_ptr<Order> MakeHybridOrder(const Ranked& ranked);
-// Needs `ranked.scores`.
+// Requires `ranked.scores`.
 std::unique_ptr<Order> MakeScoreOrder(const Ranked& ranked);
 
 }  // namespace spillway

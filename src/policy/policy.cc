@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "policy/policy.h"
 
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ Result<Policy> MakePolicy(std::string_view name, const RuleSettings& settings,
     return Policy{"hybrid", MakeDocumentedRule(by_other_order), MakeHybridOrder(ranked)};
   }
   if (name == "workflow") {
-    // What is known of the future goes first (Foresight); then last use.
+    // Known next uses come first (`WorkflowOrder`); this order ranks the other entries.
     return Policy{"workflow", MakeDocumentedRule(by_other_order), MakeLruOrder(ranked)};
   }
   if (name == "score") {

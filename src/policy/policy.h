@@ -1,4 +1,5 @@
-// Policies by name: a rule and an order that go together.
+// SPDX-License-Identifier: Apache-2.0
+// Policies by name: a rule and the order that goes with it.
 #pragma once
 
 #include <memory>
@@ -10,14 +11,15 @@
 
 namespace spillway {
 
+// A named policy.
 struct Policy {
   std::string_view name;
   std::unique_ptr<Rule> rule;
   std::unique_ptr<Order> order;
 };
 
-// "documented", "lru", "hybrid", "workflow", "score" or "seed"; anything else is
-// InvalidArgument and the message lists these.
+// Makes a policy: "documented", "lru", "hybrid", "workflow", "score" or "seed". Any other name is
+// InvalidArgument, and the message lists these.
 Result<Policy> MakePolicy(std::string_view name, const RuleSettings& settings,
                           const Ranked& ranked = {});
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "policy/ranking.h"
 
 #include <algorithm>
@@ -6,20 +7,21 @@
 #include <new>
 
 #include "base/mutant.h"
+#include "policy/spare.h"
 
 namespace spillway {
 
 namespace {
-// As many as fit into the processor's nearest cache while they are sorted.
+// The front's nodes fit into the first-level cache while they are sorted.
 constexpr std::size_t kFrontMost = 1024;
-// How much of a band comes nearer at a time.
+// A cut moves one eighth of a band.
 constexpr std::size_t kCutShare = 8;
 constexpr std::size_t kSamples = 256;
-// A band is read anew before it is cut if more than three of four in a sample
-// have been used since they were put there; small ones are not worth asking.
+// Before it is cut, a band is read again if more than three of four sampled entries have been used
+// since they were stored; small bands are not worth sampling.
 constexpr std::size_t kRefreshLeast = 4096;
-constexpr std::size_t kNodesAhead = 32;  // Nodes fetched before they are met.
-constexpr std::size_t kTogether = 64;    // Read by one call.
+constexpr std::size_t kNodesAhead = 32;  // Nodes prefetched ahead.
+constexpr std::size_t kTogether = 64;    // Nodes read by one call.
 }  // namespace
 
 std::int64_t KeyByLastUse(const Facts& facts) { return facts.last_use.time_since_epoch().count(); }
@@ -27,7 +29,7 @@ std::int64_t KeyByLastUse(const Facts& facts) { return facts.last_use.time_since
 std::int64_t KeyByWeight(const Facts& facts) {
   const auto accesses = static_cast<double>(std::max<std::uint64_t>(facts.access_count, 1));
   const double weight = static_cast<double>(facts.tokens) / accesses;
-  // The bits of a double that is not negative order as the double does.
+  // Bits of non-negative doubles compare like the doubles.
   return -std::bit_cast<std::int64_t>(weight);
 }
 
@@ -48,7 +50,7 @@ bool Ranking::Enter(EntryId id, const Facts& facts) {
   if (marks == nullptr || (*marks & mark_) != 0) return true;
   std::uint64_t place = facts.place;
   if (MutantOn(Mutant::kOrderByAddress)) {
-    // A counter that lives longer than the cache: differs between two runs.
+    // Lives longer than the cache, so two runs differ.
     static std::uint64_t never_reset = 0;
     place ^= (++never_reset * 0x9e3779b97f4a7c15ULL) >> 60;
   }
@@ -65,12 +67,12 @@ void Ranking::Left(EntryId id) {
   RankMarks* const marks = Marked(id);
   if (marks == nullptr) return;
   Unmark(marks);
-  // Throwing them away looks at each node once: paid for by as many departures.
+  // Dropping them reads each node once; as many removals have paid for that.
   if (++leftovers_ <= nodes_ / 2 + 64) return;
   try {
     DropLeftovers();
   } catch (const std::bad_alloc&) {
-    leftovers_ = 0;  // As many again may gather until the next try.
+    leftovers_ = 0;  // The next try comes when as many again have gathered.
   }
 }
 
@@ -92,7 +94,7 @@ std::optional<EntryId> Ranking::FindNext(std::int64_t bound) {
     }
     const Node top = front_.back();
     RankMarks* const marks = Marked(top.id);
-    // A bound below the top's key is below its true key too.
+    // If the stored key is above the bound, so is the true key.
     if (marks != nullptr && top.key > bound) return std::nullopt;
     front_.pop_back();
     --nodes_;
@@ -114,7 +116,7 @@ std::optional<EntryId> Ranking::FindNext(std::int64_t bound) {
     try {
       Put({key, top.place, top.id});
     } catch (const std::bad_alloc&) {
-      front_.push_back(top);  // Where it has just been: that needs no memory.
+      front_.push_back(top);  // Its old place: this needs no memory.
       ++nodes_;
       throw;
     }
@@ -131,7 +133,7 @@ void Ranking::Put(const Node& node) {
 void Ranking::PutInFront(const Node& node) {
   const auto after = [](const Node& a, const Node& b) { return Before(b, a); };
   if (front_.size() >= 2 * kFrontMost) {
-    // The farther half joins the nearest band.
+    // The farther half moves to the nearest band.
     const auto half = front_.begin() + kFrontMost;
     Band& band = nearest();
     band.nodes.insert(band.nodes.end(), front_.begin(), half);
@@ -163,7 +165,7 @@ void Ranking::BringNear() {
             [](const Node& a, const Node& b) { return Before(b, a); });
   band.Clear();
   if (depth_ > 1) {
-    --depth_;  // What it had is the front's now, up to the floor of the band before it.
+    --depth_;  // The front holds its nodes now, up to the floor of the band before it.
   } else if (!front_.empty()) {
     band.floor = front_.front();
   }
@@ -176,8 +178,7 @@ void Ranking::CutNearest() {
   Band& from = bands_[depth_ - 1];
   Band& cut = bands_[depth_];
   TakeSample();
-  // Reading all anew, one beside the other, is cheaper than meeting most of
-  // them one by one.
+  // Reading all of them again in sequence is cheaper than meeting most of them one by one.
   const bool anew = from.nodes.size() >= kRefreshLeast && MostOfSampleUsed();
   const auto at_cut = sample_.begin() + static_cast<std::ptrdiff_t>(sample_.size() / kCutShare);
   std::nth_element(sample_.begin(), at_cut, sample_.end(), Before);
@@ -186,7 +187,7 @@ void Ranking::CutNearest() {
   const std::size_t before = from.nodes.size();
   anew ? CutAnew(*at_cut, &from, &cut) : CutAsKnown(*at_cut, &from, &cut);
   ++depth_;
-  // All of them again. Those that count differ from one another; leftovers may all be alike.
+  // The cut took all nodes, so they are all equal. Valid nodes differ, so most are leftovers.
   if (cut.nodes.size() == before) DropLeftovers();
 }
 
@@ -196,14 +197,14 @@ void Ranking::CutAsKnown(const Node& floor, Band* from, Band* cut) {
   std::int64_t least = kNoBound;
   for (std::size_t at = 0; at < count;) {
     const Node& node = nodes[at];
-    if (Before(floor, node)) {  // Leftovers, too: asking costs more than keeping.
+    if (Before(floor, node)) {  // Leftovers, too: detecting them costs more than keeping them.
       least = std::min(least, node.key);
       ++at;
     } else {
-      std::swap(nodes[at], nodes[--count]);  // Few are written.
+      std::swap(nodes[at], nodes[--count]);  // Writes only the few that move.
     }
   }
-  // So far they have only changed places.
+  // So far nodes have only changed places.
   const auto first = from->nodes.begin() + static_cast<std::ptrdiff_t>(count);
   cut->nodes.assign(first, from->nodes.end());
   for (const Node& node : cut->nodes) cut->least = std::min(cut->least, node.key);
@@ -214,10 +215,10 @@ void Ranking::CutAsKnown(const Node& floor, Band* from, Band* cut) {
 
 void Ranking::CutAnew(const Node& floor, Band* from, Band* cut) {
   const std::size_t before = from->nodes.size();
-  cut->nodes.reserve(before);  // Address space, mostly: Add needs no memory then.
+  cut->nodes.reserve(before);  // Mostly address space. Add then needs no memory.
   from->floor = floor;
   from->least = kNoBound;
-  // Keys only grow: who leaves this band goes to one farther.
+  // Keys only grow: a node that moves out of this band moves to a farther one.
   const Node* const ceiling = depth_ > 1 ? &bands_[depth_ - 2].floor : nullptr;
   std::size_t kept = 0;
   std::size_t gone = 0;  // Nodes that are in neither band any more.
@@ -230,7 +231,7 @@ void Ranking::CutAnew(const Node& floor, Band* from, Band* cut) {
         ++gone;
         return;
       } catch (const std::bad_alloc&) {
-        node = was;  // As good as if it had not been looked at.
+        node = was;  // The node is kept as it was; that is allowed.
       }
     }
     if (Before(floor, node)) {
@@ -242,11 +243,11 @@ void Ranking::CutAnew(const Node& floor, Band* from, Band* cut) {
   });
   from->nodes.resize(kept);
   const std::size_t leftovers = before - kept - cut->nodes.size() - gone;
-  nodes_ -= gone + leftovers;  // Put counted those it put.
+  nodes_ -= gone + leftovers;  // Put has counted the nodes it moved.
   leftovers_ -= std::min(leftovers_, leftovers);
 }
 
-// At even distances: how many come nearer need not be exact.
+// At even distances. The share that moves nearer need not be exact.
 void Ranking::TakeSample() {
   const std::vector<Node>& nodes = nearest().nodes;
   const std::size_t step = (nodes.size() + kSamples - 1) / kSamples;
@@ -307,12 +308,15 @@ void Ranking::DropLeftovers() {
     RankMarks* const marks = Marked(node.id);
     if (marks == nullptr) continue;
     nodes[kept++] = node;
-    Unmark(marks);  // Who has several keeps this one.
+    Unmark(marks);  // If an entry has several nodes, this one stays.
   }
   nodes.resize(kept);
   for (const Node& node : nodes) *reader_->Marks(node.id) |= mark_;
   nodes_ = kept;
   leftovers_ = 0;
+  if (!GiveSpareBack(&nodes)) return;
+  front_.shrink_to_fit();
+  bands_.resize(1);
 }
 
 }  // namespace spillway

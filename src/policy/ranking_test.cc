@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "policy/ranking.h"
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 namespace spillway {
 namespace {
 
-// Entries as a test writes them down.
+// A table of entries for the tests.
 class Table : public FactReader {
  public:
   bool Read(EntryId id, Facts* facts) const override {
@@ -153,8 +154,8 @@ TEST(Ranking, WhoLeavesAndEntersAgainIsGivenOnce) {
   }
 }
 
-// Those that would leave first have all been used since: they go farther, and nobody
-// else need be looked at.
+// The entries nearest to eviction have all been used: they move farther away, and no others need to
+// be read.
 TEST(Ranking, ABandThatEmptiesCostsNoLookAtAllOthers) {
   constexpr std::uint32_t kAll = 100'000;
   Table table;
@@ -194,7 +195,7 @@ TEST(Ranking, HybridIsLastUsePlusTenSecondsPerAccess) {
   EXPECT_EQ(KeyByHybrid(facts), Duration(seconds(130)).count());
 }
 
-// Against a sort of what is there, through uses, departures and newcomers.
+// Compared with a sort of all entries, through uses, removals and inserts.
 TEST(Ranking, AgreesWithASortWhateverHappens) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     std::mt19937 random(seed);
@@ -244,7 +245,7 @@ TEST(Ranking, AgreesWithASortWhateverHappens) {
   }
 }
 
-// Enough of them for several bands, which are cut as known or read anew.
+// Enough entries for several bands, which are cut by stored keys or read again.
 TEST(Ranking, AgreesWithASortOfManyHoweverManyWereUsed) {
   constexpr std::uint32_t kEntries = 20'000;
   for (const unsigned used_percent : {0U, 30U, 60U, 80U, 100U}) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "policy/recency_window.h"
 
 #include <algorithm>
@@ -5,7 +6,7 @@
 namespace spillway {
 
 RecencyWindow::Stretch* RecencyWindow::Find(double at) {
-  // Mostly it is the latest.
+  // Usually it is the latest.
   if (!stretches_.empty() && at >= stretches_.back().from) return &stretches_.back();
   const auto after = std::ranges::upper_bound(stretches_, at, {}, &Stretch::from);
   return after == stretches_.begin() ? nullptr : &*(after - 1);
@@ -17,7 +18,7 @@ void RecencyWindow::Add(double at, Bytes bytes) {
                                                 at - stretches_.back().from >= kLongestS))) {
     stretches_.push_back({at, held_from_, 0});
   }
-  // One used before all that is known counts with the oldest.
+  // A use older than all stretches counts in the oldest.
   Stretch* const stretch = at < stretches_.front().from ? &stretches_.front() : Find(at);
   stretch->bytes += bytes;
   total_ += bytes;
@@ -48,7 +49,7 @@ void RecencyWindow::Trim() {
 std::optional<bool> RecencyWindow::Held(double since, double at) const {
   const auto after = std::ranges::upper_bound(stretches_, at, {}, &Stretch::from);
   if (after == stretches_.begin()) return std::nullopt;
-  // As of the stretch that follows: within one it may only have risen.
+  // The moment stored with the next stretch: within a stretch it can only have risen.
   return since >= (after == stretches_.end() ? held_from_ : after->held_from);
 }
 

@@ -1,10 +1,11 @@
-// What a cache by last use would hold, without holding it: everything used since
-// the moment from which on the bytes used make up its capacity. That moment is
-// all there is to know, also of times past, since uses are found out late. The
-// guard over the score asks it whether such a cache would have hit.
+// SPDX-License-Identifier: Apache-2.0
+// What an LRU cache of the same capacity would hold, without holding it. LRU holds everything used
+// since a certain moment: the moment from which on the bytes used add up to the capacity. The
+// window keeps that moment for the present and the recent past, since uses are found late. The LRU
+// fallback of the score asks it whether LRU would have had a hit.
 //
-// Uses are gathered in stretches of time, each of a small part of the capacity
-// or a second at most. Arithmetic only.
+// Uses are collected in stretches of time, each with a small part of the capacity or a second at
+// most. Arithmetic only.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +16,16 @@
 
 namespace spillway {
 
+// Owned by EntryScores. Times are seconds.
 class RecencyWindow {
  public:
-  // How much it may hold from now on.
+  // Sets the capacity of the imagined LRU cache.
   void SetCapacity(Bytes capacity) { capacity_ = capacity; }
-  // Used at `at` for the first time, or not since `since`.
+  // Bytes used at `at`: for the first time (Add), or last used at `since` (Move).
   void Add(double at, Bytes bytes);
   void Move(double since, double at, Bytes bytes);
   void Remove(double since, Bytes bytes);
-  // Whether what had last been used at `since` was there at `at`; empty: that is
-  // too long ago to say.
+  // Whether bytes last used at `since` would have been held at `at`. Empty: too long ago to say.
   std::optional<bool> Held(double since, double at) const;
 
   Bytes bytes() const { return total_; }
@@ -34,13 +35,15 @@ class RecencyWindow {
   static constexpr Bytes kParts = 256;
   static constexpr double kLongestS = 1;
   static constexpr std::size_t kStretchesMax = std::size_t{1} << 16;
+  // Uses in a stretch of time, which lasts until the next one begins.
   struct Stretch {
     double from = 0;
-    double held_from = 0;  // What such a cache held then begins here.
+    double held_from = 0;  // The LRU cache at this time held what was used since then.
     Bytes bytes = 0;
   };
-  // The one that has `at`; null: that has passed out.
+  // The stretch that contains `at`. Null: it is no longer kept.
   Stretch* Find(double at);
+  // Drops the oldest stretches until the rest fits the capacity.
   void Trim();
 
   Bytes capacity_ = 0;

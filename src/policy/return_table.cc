@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "policy/return_table.h"
 
 #include <algorithm>
@@ -6,15 +7,15 @@
 namespace spillway {
 namespace {
 
-// Before anything was seen: a chance of a return that falls with age as 0.3/age,
-// with the weight of one return. It ranks as LRU does.
+// The prior, before anything was seen: the chance of a return falls with age as 0.3/age, with the
+// weight of one return. With it, entries rank as by LRU.
 constexpr double kPriorChance = 0.3;
 constexpr double kPriorReturns = 1;
-// How long a class leans on the one above: for how often, until it has seen ten
-// returns; for how soon, until it has seen two in that bin.
+// How long a class uses the figures of the class above: for how often entries return, until it has
+// seen ten returns; for how soon, until it has seen two in that bin.
 constexpr double kLevelReturns = 10;
 constexpr double kShapeReturns = 2;
-// Rates are averaged over an octave to each side.
+// Rates are averaged over an octave on each side.
 constexpr std::size_t kSmooth = 4;
 constexpr double kLeastRate = 1e-12;
 
@@ -75,16 +76,6 @@ void ReturnTable::Leave(ReturnClass c, std::size_t bin, double weight, double en
   });
 }
 
-void ReturnTable::Return(ReturnClass c, std::size_t bin, double weight, double entered,
-                         double now) {
-  Leave(c, bin, weight, entered, now);
-  ForEachAbove(c, [&](Class& one) {
-    one.bins[bin].returns += weight;
-    one.seen += weight;
-  });
-  all_returns_ += weight;
-}
-
 void ReturnTable::Pass(ReturnClass c, std::size_t bin, std::size_t to, double weight,
                        double entered, double since) {
   const auto& edges = AgeEdges();
@@ -107,7 +98,7 @@ void ReturnTable::ReturnAfter(ReturnClass c, std::size_t bin, double weight, dou
   ForEachAbove(c, [&](Class& one) {
     one.bins[bin].waiting -= weight;
     one.bins[bin].entered -= weight * entered;
-    // What it waited in `bin` and after, or what it did not wait after all.
+    // Adds the time it really waited in `bin` and after, or subtracts time it did not wait.
     for (std::size_t b = bin; at > entered && b <= back; ++b) {
       const double from = std::max(entered, since + edges[b]);
       const double until = b == back ? at : since + edges[b + 1];
@@ -144,13 +135,7 @@ void ReturnTable::Doubt(ReturnClass c, double weight, double for_s) {
   }
 }
 
-double ReturnTable::returns(ReturnClass c) const {
-  double sum = 0;
-  for (const Bin& bin : classes_[c].bins) sum += bin.returns;
-  return sum;
-}
-
-// From the root down, so that each class can lean on the one above.
+// From the root down, so that each class can use the one above.
 ReturnTable::Rates ReturnTable::RatesOf(ReturnClass c, double now) const {
   Path path{};
   std::size_t depth = 0;
@@ -184,12 +169,12 @@ ReturnTable::Rates ReturnTable::RatesOf(ReturnClass c, double now) const {
   return rates;
 }
 
-// worth(age) = max over horizons H of P(return within H) / E[time held until the
-// return or H], a Gittins index, with the rate constant in each bin.
+// worth(age) = max over horizons H of P(return within H) / E[time held until the return or H], a
+// Gittins index, with a constant rate in each bin.
 void ReturnTable::RefreshWorth(Class* c, const Rates& rates) {
   const auto& edges = AgeEdges();
-  std::array<double, kAgeBins> stays{};  // Chance to wait a whole bin.
-  std::array<double, kAgeBins> held{};   // Mean time held in it.
+  std::array<double, kAgeBins> stays{};  // Probability of waiting through the whole bin.
+  std::array<double, kAgeBins> held{};   // Expected time held in it.
   for (std::size_t b = 0; b < kAgeBins; ++b) {
     const double width = edges[b + 1] - edges[b];
     stays[b] = std::exp(-rates[b] * width);

@@ -1,15 +1,16 @@
-// How soon those who wait come back, by class and age, and what it is worth to
-// keep one of them: the learnt half of the one score.
+// SPDX-License-Identifier: Apache-2.0
+// How soon waiting entries are used again, by class and age, and what it is worth to keep one: the
+// learned part of the score.
 //
-// Classes form a tree: all, then by state and hint, then by use, and so on. A
-// class leans on the one above it until it has seen enough of its own. For each
-// class and bin of age the table counts returns and the time waited by all, also
-// by those who wait still and by those whose bytes are long gone; so nothing is
-// censored, and a rate is returns over time waited.
+// Classes form a tree: all entries, then by state and hint, then by number of uses, and so on. A
+// class uses the figures of the class above it until it has seen enough of its own. For each class
+// and age bin the table counts returns and time waited, also of entries that still wait and of
+// those whose bytes are long gone. So the data is not censored, and a rate is returns over time
+// waited.
 //
-// Worth is a density: over the best horizon, the chance of a return within it
-// over the time a place is held for it. The rate at this very age alone would be
-// a trap: who has just left has a rate of nearly zero.
+// Worth is a density: over the best horizon, the probability of a return within it, divided by the
+// expected time the memory is held for it. The rate at the present age alone would mislead: right
+// after a use it is nearly zero.
 //
 // Pure arithmetic on the times it is given; no clock, no device, no keys.
 #pragma once
@@ -26,60 +27,60 @@ namespace spillway {
 
 using ReturnClass = std::uint32_t;
 
+// Owned by EntryScores. Times are seconds.
 class ReturnTable {
  public:
   static constexpr ReturnClass kAll = 0;
-  // Under it stand those who were said to be done with.
+  // The class of entries that were said to be done.
   static constexpr std::uint32_t kDoneKey = ~std::uint32_t{0};
-  // More than this many classes are not told apart: who would be in a new one
-  // counts in the class above.
+  // The most classes. Entries of further classes count in the class above.
   static constexpr std::size_t kClassesMax = 4096;
 
   ReturnTable();
 
-  // The class under `above` that `key` names; made when it is new.
+  // The class under `above` named by `key`, made if it is new.
   ReturnClass Under(ReturnClass above, std::uint32_t key);
   std::size_t classes() const { return classes_.size(); }
 
-  // `weight` of one begins to wait in a bin at time `at`, and leaves it at `now`,
-  // by returning or otherwise (it grew older, changed class, was forgotten).
+  // `weight` entries begin to wait in a bin at `at`; or end waiting at `now` without a return,
+  // because the class changed or the entry was forgotten.
   void Enter(ReturnClass c, std::size_t bin, double weight, double at);
   void Leave(ReturnClass c, std::size_t bin, double weight, double entered, double now);
-  void Return(ReturnClass c, std::size_t bin, double weight, double entered, double now);
 
-  // The same for those of whom it is found out later what they did.
-  // Of `weight` in all, who wait in `bin` since `entered` (a sum over them) and
-  // for whom the wait began at `since` (likewise): they are in bin `to` by now.
+  // The next calls are for entries whose behaviour is found out later. `weight` entries wait in
+  // `bin` since `entered` and began to wait at `since` (both are sums over the entries): by now
+  // they are in bin `to`.
   void Pass(ReturnClass c, std::size_t bin, std::size_t to, double weight, double entered,
             double since);
-  // Who began to wait at `since` and counts in `bin` since `entered` was back
-  // after `gap_s`, whatever bins it was taken for having passed.
+  // An entry began to wait at `since`, counts in `bin` since `entered`, and returned after `gap_s`.
+  // The bins it was counted in meanwhile are corrected.
   void ReturnAfter(ReturnClass c, std::size_t bin, double weight, double entered, double since,
                    double gap_s);
-  // One who waited for `gap_s` and was back, none of it counted yet.
+  // An entry waited for `gap_s` and returned; none of it is counted yet.
   void WholeWait(ReturnClass c, double weight, double gap_s);
-  // As if `weight` had waited for `for_s` in vain.
+  // Counts `weight` imagined entries that waited for `for_s` without a return.
   void Doubt(ReturnClass c, double weight, double for_s);
-  // Returns seen in all.
+  // All returns seen.
   double returns() const { return all_returns_; }
-  double returns(ReturnClass c) const;
 
-  // Returns per second of place held, for one of class `c` that has waited
-  // `age_s`. Reads as of `now`, or as of a little before: it is worked out anew
-  // when the class has seen a tenth more, or 64, or a 256th where that is more.
+  // Expected returns per second that the memory is held, for an entry of class `c` that has waited
+  // `age_s`. Computed at `now` or a little earlier: it is computed again when the class has seen a
+  // tenth more, or 64 more, or a 256th more if that is larger.
   double Worth(ReturnClass c, double age_s, double now);
 
  private:
+  // Counts of one class in one age bin.
   struct alignas(32) Bin {
     double returns = 0;
-    double waited = 0;   // Seconds, of those who left the bin.
-    double waiting = 0;  // Weight in the bin now...
-    double entered = 0;  // ... times when it entered.
+    double waited = 0;   // Seconds, of entries that have left the bin.
+    double waiting = 0;  // Entries in the bin now.
+    double entered = 0;  // Sum of the times at which these entered.
   };
+  // Counts of one class, and the worths computed from them.
   struct Class {
     std::array<Bin, kAgeBins> bins{};
     ReturnClass above = kAll;
-    double seen = 0;  // What entered and returned, ever.
+    double seen = 0;  // Entries and returns so far.
     double seen_at_worth = -1;
     std::array<float, kAgeBins> worth{};
   };
@@ -88,7 +89,9 @@ class ReturnTable {
 
   template <typename Each>
   void ForEachAbove(ReturnClass c, Each&& each);
+  // Returns per second of waiting, by age bin.
   Rates RatesOf(ReturnClass c, double now) const;
+  // Computes a class's worths from its rates.
   void RefreshWorth(Class* c, const Rates& rates);
 
   std::vector<Class> classes_;

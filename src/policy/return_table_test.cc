@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "policy/return_table.h"
 
 #include <cmath>
@@ -29,7 +30,7 @@ TEST(ReturnTable, RanksByAgeBeforeItHasSeenAnything) {
   }
 }
 
-// One after another waits `wait` seconds in class `c`, and comes back or not.
+// Entries of class `c` wait `wait` seconds, one after another, and return or not.
 void Wait(ReturnTable* table, ReturnClass c, double wait, bool back, double* now) {
   const auto& edges = AgeEdges();
   const double since = *now;
@@ -43,7 +44,7 @@ void Wait(ReturnTable* table, ReturnClass c, double wait, bool back, double* now
   table->Enter(c, last, 1, entered);
   *now = since + wait;
   if (back) {
-    table->Return(c, last, 1, entered, *now);
+    table->ReturnAfter(c, last, 1, entered, since, wait);
   } else {
     table->Leave(c, last, 1, entered, *now);
   }
@@ -56,7 +57,7 @@ TEST(ReturnTable, FindsTheRateOfThoseWhoComeAtRandom) {
   double now = 0;
   for (int i = 0; i < 4000; ++i) Wait(&table, ReturnTable::kAll, wait(dice), true, &now);
   EXPECT_NEAR(table.Worth(ReturnTable::kAll, 0, now), 0.1, 0.02);
-  EXPECT_NEAR(table.Worth(ReturnTable::kAll, 10, now), 0.1, 0.02);  // It has no memory.
+  EXPECT_NEAR(table.Worth(ReturnTable::kAll, 10, now), 0.1, 0.02);  // The process has no memory.
 }
 
 TEST(ReturnTable, CountsTheTimeOfThoseWhoNeverCome) {
@@ -66,7 +67,7 @@ TEST(ReturnTable, CountsTheTimeOfThoseWhoNeverCome) {
     Wait(&table, ReturnTable::kAll, 10, true, &now);
     for (int k = 0; k < 3; ++k) Wait(&table, ReturnTable::kAll, 1000, false, &now);
   }
-  // A quarter is back after 10 s: holding all of them for 10 s is the best bet.
+  // A quarter return after 10 s: holding all of them for 10 s is the best horizon.
   EXPECT_NEAR(table.Worth(ReturnTable::kAll, 0, now), 0.25 / 10, 0.012);
   EXPECT_LT(table.Worth(ReturnTable::kAll, 100, now), 0.002);
 }

@@ -1,38 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "policy/score_order.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <new>
-
-#include "policy/use_levels.h"
 
 namespace spillway {
 namespace {
 
-// What a tier below is taken for until it has been measured.
+// The assumed speed of a lower tier until it has been measured.
 constexpr double kBelowRate = 2e9;
 constexpr double kBelowLatencyS = 1e-4;
-// What is of unknown cost: a byte of an 8B model's keys and values.
+// The cost of entries without tokens or a declared cost: computing a byte of an 8B model's keys and
+// values.
 constexpr double kPerByteS = 43e-6 / 131'072;
-// Plans are made anew at least so often.
+// The longest time a plan is used.
 constexpr double kPlanForS = 0.1;
-// So few buckets are compared before each departure.
+// With at most this many buckets, they are compared before each eviction.
 constexpr std::size_t kFewBuckets = 16;
 constexpr std::size_t kFewNodes = 65'536;
-// Who is done goes before all who are not, while that word is believed.
-constexpr double kDoneShare = 1e-3;
-// So many in a row that were used since they were looked at: what is known of the
-// others is as old, and looking at a million one by one would take too long. Then
-// last use, which reads many at once, ranks for so many departures.
+// Entries that will not be used again are evicted before all others: superseded ends of chains, and
+// entries said to be done while that hint is believed.
+constexpr double kOverShare = 1e-3;
+// If this many entries in a row were used since they were inspected, the knowledge about the others
+// is as old, and inspecting a million of them one by one would take too long. Then LRU, which reads
+// many at once, ranks for the next kOutdatedFor evictions.
 constexpr std::size_t kUsedMost = 32;
 constexpr std::size_t kOutdatedFor = 1024;
-constexpr std::size_t kPlainLooksMost = 256;
-// Fresh ones come after all others.
+// Fresh entries are evicted after all others.
 constexpr double kFreshValue = 1e100;
 
-// The nearest half octave, by a double's exponent and fraction.
+// The nearest half octave, from a double's exponent and fraction.
 std::int8_t LevelOf(double per_byte) {
   constexpr std::uint64_t kFraction = (std::uint64_t{1} << 52) - 1;
   constexpr std::uint64_t kOne = std::uint64_t{1023} << 52;
@@ -44,24 +43,18 @@ std::int8_t LevelOf(double per_byte) {
 }
 double CostAt(std::int8_t level) { return std::exp2(level / 2.0); }
 
-std::uint32_t LevelOfUses(const Facts& facts) {
-  return UseLevel(static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(facts.access_count, std::numeric_limits<std::uint32_t>::max())));
-}
-
 }  // namespace
 
 ScoreOrder::ScoreOrder(const Ranked& ranked)
     : reader_(ranked.reader),
       idle_(ranked.idle),
       scores_(ranked.scores),
-      line_(ranked.line),
+      queue_(ranked.queue),
       top_(ranked.top),
       last_(ranked.last),
       below_rate_(kBelowRate),
-      below_latency_s_(kBelowLatencyS),
-      plain_(ranked.reader, ranked.mark) {
-  if (scores_ != nullptr) scores_->Register(line_, this);
+      below_latency_s_(kBelowLatencyS) {
+  if (scores_ != nullptr) scores_->Register(queue_, this);
 }
 
 std::unique_ptr<Order> MakeScoreOrder(const Ranked& ranked) {
@@ -70,18 +63,11 @@ std::unique_ptr<Order> MakeScoreOrder(const Ranked& ranked) {
 
 std::string_view ScoreOrder::name(Level) const { return scores_->by_recency() ? "lru" : "score"; }
 
-bool ScoreOrder::Entered(EntryId id, const Facts& facts) {
-  if (!EntryScores::LooksPlain(facts) || scores_->Find(id) != kNoNote) {
-    return scores_->Join(id, facts, line_, top_);
-  }
-  plain_cost_ = LevelOf(CostOf(0, facts.tokens, facts.bytes));
-  return plain_.Enter(id, facts, scores_->SecondsOf(facts.last_use));
+bool ScoreOrder::OnInsert(EntryId id, const Facts& facts) {
+  return scores_->Join(id, facts, queue_, top_);
 }
 
-void ScoreOrder::Left(EntryId id) {
-  scores_->Leave(id, line_);
-  plain_.Left(id);
-}
+void ScoreOrder::OnRemove(EntryId id) { scores_->OnRemove(id, queue_); }
 
 // --- worth ---
 
@@ -102,45 +88,45 @@ double ScoreOrder::CostOf(double recompute_s, Tokens tokens, Bytes bytes) const 
 }
 
 double ScoreOrder::Rate(EntryId id, const Facts& facts) const {
-  const NoteId found = scores_->Find(id);
+  const HistoryRecordId found = scores_->Find(id);
   const double idle = std::max(scores_->now_s() - scores_->SecondsOf(facts.last_use), 0.0);
-  if (!scores_->knows()) return 1 / (idle + 1);
-  if (found == kNoNote) return scores_->PlainRate(LevelOfUses(facts), idle);
-  return scores_->Rate(scores_->note(found), idle);
+  if (found == kNoRecord || !scores_->knows()) return 1 / (idle + 1);
+  return scores_->Rate(scores_->record(found), idle);
 }
 
 double ScoreOrder::MissCost(EntryId id, const Facts& facts) const {
-  const NoteId found = scores_->Find(id);
-  const double declared = found == kNoNote ? 0 : double{scores_->note(found).recompute_s};
+  const HistoryRecordId found = scores_->Find(id);
+  const double declared = found == kNoRecord ? 0 : double{scores_->record(found).recompute_s};
   return CostOf(declared, facts.tokens, facts.bytes);
 }
 
-double ScoreOrder::ValueOf(const Note& note, std::int8_t cost, double age_s) const {
-  if (EntryScores::IsFresh(note, age_s)) return kFreshValue / (age_s + 1e-3);
-  const bool done = note.hint == kSaidDone && scores_->believes_done();
-  return scores_->Rate(note, age_s) * CostAt(cost) * (done ? kDoneShare : 1);
+double ScoreOrder::ValueOf(const HistoryRecord& record, std::int8_t cost, double age_s) const {
+  if (EntryScores::IsFresh(record, age_s)) return kFreshValue / (age_s + 1e-3);
+  const bool over =
+      EntryScores::IsOver(record) && (record.hint != kSaidDone || scores_->believes_done());
+  return scores_->Rate(record, age_s) * CostAt(cost) * (over ? kOverShare : 1);
 }
 
 std::int64_t ScoreOrder::KeyFor(Level, const Facts& facts) const { return KeyByLastUse(facts); }
 
 std::int64_t ScoreOrder::KeyOf(Level, EntryId id, const Facts& facts) const {
-  const NoteId found = scores_->Find(id);
+  const HistoryRecordId found = scores_->Find(id);
   if (scores_->by_recency()) return KeyByLastUse(facts);
-  if (found == kNoNote) {
+  if (found == kNoRecord) {
     return std::bit_cast<std::int64_t>(Rate(id, facts) *
                                        CostAt(LevelOf(CostOf(0, facts.tokens, facts.bytes))));
   }
-  const Note& note = scores_->note(found);
-  const double since = std::max(note.since, scores_->SecondsOf(facts.last_use));
+  const HistoryRecord& record = scores_->record(found);
+  const double since = std::max(record.since, scores_->SecondsOf(facts.last_use));
   const double age = std::max(scores_->now_s() - since, 0.0);
-  // The bits of a double that is not negative order as the double does.
-  return std::bit_cast<std::int64_t>(ValueOf(note, LevelOf(MissCost(id, facts)), age));
+  // Bits of non-negative doubles compare like the doubles.
+  return std::bit_cast<std::int64_t>(ValueOf(record, LevelOf(MissCost(id, facts)), age));
 }
 
 // --- places ---
 
-std::size_t ScoreOrder::BucketOf(const Note& note, std::int8_t cost) {
-  const std::uint64_t key = (std::uint64_t{note.c} << 16) | (std::uint64_t{note.step} << 8) |
+std::size_t ScoreOrder::BucketOf(const HistoryRecord& record, std::int8_t cost) {
+  const std::uint64_t key = (std::uint64_t{record.c} << 16) | (std::uint64_t{record.step} << 8) |
                             static_cast<std::uint8_t>(cost);
   Known& known = known_[(key * 0x9e3779b97f4a7c15ULL) >> 56];
   if (known.key == key) return known.bucket;
@@ -150,7 +136,7 @@ std::size_t ScoreOrder::BucketOf(const Note& note, std::int8_t cost) {
     return found->second;
   }
   used_.reserve(buckets_.size() + 1);
-  buckets_.push_back({.c = note.c, .step = note.step, .cost = cost});
+  buckets_.push_back({.c = record.c, .step = record.step, .cost = cost});
   try {
     by_key_.emplace(key, buckets_.size() - 1);
   } catch (const std::bad_alloc&) {
@@ -160,27 +146,27 @@ std::size_t ScoreOrder::BucketOf(const Note& note, std::int8_t cost) {
   return buckets_.size() - 1;
 }
 
-std::int8_t ScoreOrder::CostLevel(NoteId id) const {
-  const Note& note = scores_->note(id);
+std::int8_t ScoreOrder::CostLevel(HistoryRecordId id) const {
+  const HistoryRecord& record = scores_->record(id);
   Facts facts;
-  if (!reader_->Read(note.id, &facts)) return note.cost[line_];
-  return LevelOf(CostOf(double{note.recompute_s}, facts.tokens, facts.bytes));
+  if (!reader_->Read(record.id, &facts)) return record.cost[queue_];
+  return LevelOf(CostOf(double{record.recompute_s}, facts.tokens, facts.bytes));
 }
 
-void ScoreOrder::Place(NoteId id) {
-  Note& note = scores_->note(id);
+void ScoreOrder::Place(HistoryRecordId id) {
+  HistoryRecord& record = scores_->record(id);
   const std::int8_t cost = CostLevel(id);
-  const std::size_t at = BucketOf(note, cost);
+  const std::size_t at = BucketOf(record, cost);
   Bucket& bucket = buckets_[at];
-  const Node node{id, note.id.tag, note.since};
-  if (bucket.head > 0 && !bucket.empty() && note.since < bucket.nodes[bucket.head].since) {
+  const Node node{id, record.id.tag, record.since};
+  if (bucket.head > 0 && !bucket.empty() && record.since < bucket.nodes[bucket.head].since) {
     bucket.nodes[--bucket.head] = node;
   } else {
     bucket.nodes.push_back(node);
   }
-  note.cost[line_] = cost;
+  record.cost[queue_] = cost;
   if (!bucket.listed) {
-    used_.push_back(at);  // There is room (BucketOf).
+    used_.push_back(at);  // BucketOf has reserved the memory.
     bucket.listed = true;
   }
   ++nodes_;
@@ -188,10 +174,10 @@ void ScoreOrder::Place(NoteId id) {
 }
 
 bool ScoreOrder::Counts(const Node& node, const Bucket& bucket) const {
-  const Note& note = scores_->note(node.note);
-  return note.here && note.id.tag == node.tag && (note.lines & (1U << line_)) != 0 &&
-         note.since == node.since && note.c == bucket.c && note.step == bucket.step &&
-         note.cost[line_] == bucket.cost;
+  const HistoryRecord& record = scores_->record(node.record);
+  return record.here && record.id.tag == node.tag && (record.queues & (1U << queue_)) != 0 &&
+         record.since == node.since && record.c == bucket.c && record.step == bucket.step &&
+         record.cost[queue_] == bucket.cost;
 }
 
 void ScoreOrder::PopFront(Bucket* bucket) {
@@ -212,8 +198,8 @@ const ScoreOrder::Node* ScoreOrder::Front(Bucket* bucket) {
     constexpr std::size_t kAhead = 8;
     const Node& first = bucket->nodes[bucket->head];
     if (bucket->head + kAhead < bucket->nodes.size()) {
-      scores_->Prefetch(bucket->nodes[bucket->head + kAhead].note);
-      reader_->Prefetch(scores_->note(bucket->nodes[bucket->head + kAhead / 2].note).id);
+      scores_->Prefetch(bucket->nodes[bucket->head + kAhead].record);
+      reader_->Prefetch(scores_->record(bucket->nodes[bucket->head + kAhead / 2].record).id);
     }
     if (Counts(first, *bucket)) return &first;
     PopFront(bucket);
@@ -237,24 +223,24 @@ void ScoreOrder::DropOld() {
   members_ = nodes_;
 }
 
-// --- who leaves ---
+// --- eviction ---
 
-bool ScoreOrder::LeavesBefore(const Planned& a, const Planned& b) {
+bool ScoreOrder::IsEvictedBefore(const Planned& a, const Planned& b) {
   if (a.fresh != b.fresh) return b.fresh;
   if (a.worth != b.worth) return a.worth < b.worth;
   if (a.since != b.since) return a.since < b.since;
   return a.place < b.place;
 }
 
-std::optional<ScoreOrder::Planned> ScoreOrder::Appraise(std::size_t at) {
+std::optional<ScoreOrder::Planned> ScoreOrder::SetCostModel(std::size_t at) {
   Bucket& bucket = buckets_[at];
   const Node* const first = Front(&bucket);
   if (first == nullptr) return std::nullopt;
-  const Note& note = scores_->note(first->note);
-  const double age = scores_->AgeOf(note);
-  const bool fresh = EntryScores::IsFresh(note, age);
-  const double worth = fresh ? note.since : ValueOf(note, bucket.cost, age);
-  return Planned{at, fresh, worth, note.since, note.id.slot};
+  const HistoryRecord& record = scores_->record(first->record);
+  const double age = scores_->AgeOf(record);
+  const bool fresh = EntryScores::IsFresh(record, age);
+  const double worth = fresh ? record.since : ValueOf(record, bucket.cost, age);
+  return Planned{at, fresh, worth, record.since, record.id.slot};
 }
 
 void ScoreOrder::MakePlan() {
@@ -262,7 +248,7 @@ void ScoreOrder::MakePlan() {
   plan_at_ = 0;
   std::size_t kept = 0;
   for (const std::size_t at : used_) {
-    const std::optional<Planned> planned = Appraise(at);
+    const std::optional<Planned> planned = SetCostModel(at);
     if (!planned) {
       buckets_[at].listed = false;
       continue;
@@ -272,11 +258,11 @@ void ScoreOrder::MakePlan() {
   }
   used_.resize(kept);
   if (plan_.size() > kPlanMost) {
-    std::nth_element(plan_.begin(), plan_.begin() + kPlanMost, plan_.end(), &LeavesBefore);
+    std::nth_element(plan_.begin(), plan_.begin() + kPlanMost, plan_.end(), &IsEvictedBefore);
     plan_.resize(kPlanMost);
   }
-  std::sort(plan_.begin(), plan_.end(), &LeavesBefore);
-  // Where there are few entries they are large, and a better choice is worth more.
+  std::sort(plan_.begin(), plan_.end(), &IsEvictedBefore);
+  // With few nodes the entries are large, so a better choice saves more.
   const std::size_t share = nodes_ < kFewNodes ? 8 : 2;
   plan_left_ = used_.size() <= kFewBuckets ? 1 : std::max<std::size_t>(used_.size() / share, 1);
   planned_at_ = scores_->now_s();
@@ -289,14 +275,14 @@ std::optional<std::size_t> ScoreOrder::Least() {
       MakePlan();
       if (plan_.empty()) return std::nullopt;
     }
-    const std::optional<Planned> first = Appraise(plan_[plan_at_].bucket);
+    const std::optional<Planned> first = SetCostModel(plan_[plan_at_].bucket);
     if (!first) {
       ++plan_at_;
       continue;
     }
     const auto here = plan_.begin() + static_cast<std::ptrdiff_t>(plan_at_);
-    // Its next one may be worth more than the first of the bucket after it.
-    const auto place = std::upper_bound(here + 1, plan_.end(), *first, &LeavesBefore);
+    // The bucket's next entry may be worth more than the first entry of the next bucket.
+    const auto place = std::upper_bound(here + 1, plan_.end(), *first, &IsEvictedBefore);
     std::move(here + 1, place, here);
     *(place - 1) = *first;
     if (place == here + 1) return first->bucket;
@@ -309,40 +295,31 @@ std::optional<EntryId> ScoreOrder::FindNext() {
     return std::nullopt;
   }
   std::size_t used = 0;
-  std::size_t looks = 0;
   for (;;) {
-    bool plain = false;
-    // Where nearly all were used, one of them goes after so many looks: no departure
-    // may take as long as a million of them.
-    const std::optional<EntryId> without = NextPlain(looks >= kPlainLooksMost, &plain);
-    if (without) return without;
-    if (plain) {
-      ++looks;
-      continue;
-    }
     const std::optional<std::size_t> least = Least();
     if (!least) return std::nullopt;
     Bucket& bucket = buckets_[*least];
-    const NoteId id = bucket.nodes[bucket.head].note;
+    const HistoryRecordId id = bucket.nodes[bucket.head].record;
     PopFront(&bucket);
-    const EntryId entry = scores_->note(id).id;
-    scores_->Expect(scores_->note(id).hash);
+    const EntryId entry = scores_->record(id).id;
+    scores_->Expect(scores_->record(id).hash);
     Facts facts;
     if (!reader_->Read(entry, &facts) || facts.children > 0) {
-      scores_->Leave(entry, line_);  // Gone, or not a leaf now; it enters again when it is.
+      // Removed, or not a leaf now; it is added again when it becomes one.
+      scores_->OnRemove(entry, queue_);
       continue;
     }
-    if (scores_->Look(id, facts)) {
+    if (scores_->Tick(id, facts)) {
       if (++used == kUsedMost) {
         outdated_for_ = kOutdatedFor;
         return std::nullopt;
       }
-      // It stands elsewhere now, maybe first; where there are many that can wait.
+      // Its new place may be first. With many buckets that can wait.
       if (used_.size() <= kFewBuckets) plan_left_ = 0;
       continue;
     }
-    scores_->Leave(entry, line_);
-    if (entry == scores_->spared()) {
+    scores_->OnRemove(entry, queue_);
+    if (entry == scores_->protected_count()) {
       aside_.push_back(entry);
       continue;
     }
@@ -351,46 +328,21 @@ std::optional<EntryId> ScoreOrder::FindNext() {
   }
 }
 
-std::optional<EntryId> ScoreOrder::NextPlain(bool even_if_used, bool* found) {
-  if (!plain_.serves()) {
-    const double cost = CostAt(plain_cost_);
-    const std::optional<double> worth = plain_.Compare([&](std::size_t level, double since) {
-      const double age = std::max(scores_->now_s() - since, 0.0);
-      return scores_->PlainRate(static_cast<std::uint32_t>(level), age) * cost;
-    });
-    if (!worth) return std::nullopt;
-    if (const std::optional<double> noted = LeastWorth(); noted && *noted < *worth) {
-      plain_.Stop();
-      return std::nullopt;
-    }
-  }
-  *found = true;
-  constexpr std::size_t kPlaceAhead = 8;
-  if (const auto soon = plain_.Coming(kPlaceAhead)) scores_->PrefetchPlace(*soon);
-  const std::optional<EntryId> next =
-      plain_.TryTake([&](TimePoint at) { return scores_->SecondsOf(at); }, even_if_used);
-  if (!next || *next != scores_->spared()) return next;
-  aside_.push_back(*next);
-  return std::nullopt;
-}
-
-// By last use; it stands in no bucket any more. Who was taken out of its bucket is
-// passed by: it goes, or enters again, here and there.
+// By last use. An entry that is in no bucket has been taken out already and is skipped: it is being
+// evicted, or will be inserted again in both lists.
 std::optional<EntryId> ScoreOrder::NextIdle() {
   constexpr std::size_t kNoteAhead = 8;
   if (const auto far = idle_->Coming(2 * kNoteAhead)) scores_->PrefetchPlace(*far);
-  if (const auto near = idle_->Coming(kNoteAhead)) scores_->PrefetchNote(*near);
+  if (const auto near = idle_->Coming(kNoteAhead)) scores_->PrefetchHistory(*near);
   std::optional<EntryId> next = idle_->Next();
   while (next && !Stands(*next)) next = idle_->Next();
-  if (next) Left(*next);
+  if (next) OnRemove(*next);
   return next;
 }
 
 bool ScoreOrder::Stands(EntryId id) const {
-  const NoteId found = scores_->Find(id);
-  if (found != kNoNote) return (scores_->note(found).lines & (1U << line_)) != 0;
-  Facts facts;
-  return plain_.Holds(id) || !reader_->Read(id, &facts) || !EntryScores::LooksPlain(facts);
+  const HistoryRecordId found = scores_->Find(id);
+  return found == kNoRecord || (scores_->record(found).queues & (1U << queue_)) != 0;
 }
 
 std::optional<EntryId> ScoreOrder::Next(Level) {
@@ -409,13 +361,13 @@ std::optional<EntryId> ScoreOrder::NextByWorth() {
   } catch (const std::bad_alloc&) {
     next.reset();
   }
-  if (!next && !aside_.empty()) {  // There is nobody else.
+  if (!next && !aside_.empty()) {  // It is the only candidate.
     next = aside_.back();
     aside_.pop_back();
   }
   for (const EntryId id : aside_) {
     Facts facts;
-    if (reader_->Read(id, &facts)) static_cast<void>(Entered(id, facts));
+    if (reader_->Read(id, &facts)) static_cast<void>(OnInsert(id, facts));
   }
   aside_.clear();
   return next;
@@ -433,21 +385,21 @@ std::optional<double> ScoreOrder::LeastWorth() {
 }
 
 void ScoreOrder::SetBelow(double bytes_per_s, double latency_s) {
-  // Only what changes much: all that stand here are placed anew.
+  // Only for a large change: then all nodes of this queue get new places.
   const bool same = bytes_per_s > below_rate_ / 2 && bytes_per_s < below_rate_ * 2;
   if (bytes_per_s <= 0 || last_ || same) return;
   below_rate_ = bytes_per_s;
   below_latency_s_ = latency_s;
   try {
-    std::vector<NoteId> all;
+    std::vector<HistoryRecordId> all;
     for (const Bucket& bucket : buckets_) {
       for (std::size_t i = bucket.head; i < bucket.nodes.size(); ++i) {
-        if (Counts(bucket.nodes[i], bucket)) all.push_back(bucket.nodes[i].note);
+        if (Counts(bucket.nodes[i], bucket)) all.push_back(bucket.nodes[i].record);
       }
     }
-    for (const NoteId note : all) Place(note);
+    for (const HistoryRecordId record : all) Place(record);
   } catch (const std::bad_alloc&) {
-    // They are placed as they pass the next step.
+    // They get their places when they pass the next age step.
   }
   plan_left_ = 0;
 }

@@ -1,5 +1,6 @@
-// The rules of the small program Spillway grew from, exactly: quarters instead
-// of targets, marks instead of moves, no chains, fixed limits.
+// SPDX-License-Identifier: Apache-2.0
+// The rules of the small program that Spillway grew from: quarters instead of targets, marks
+// instead of demotion, no chains, fixed limits.
 #include <algorithm>
 
 #include "policy/policy.h"

@@ -1,7 +1,7 @@
-// A table whose address space is set aside when it is made and whose memory comes
-// as it is touched, on large pages where it is large: notes are met in no order,
-// and a table on small pages would miss the translation cache each time. Elements
-// read as zeroes until they are written.
+// SPDX-License-Identifier: Apache-2.0
+// A table whose address space is reserved when it is made and whose memory is used as it is
+// touched. Large tables use large pages: records are read in random order, and with small pages
+// each read would miss the TLB. Elements are zero until they are written.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class ZeroedTable {
 
  public:
   ZeroedTable() = default;
-  // Of size 0 if the system refuses.
+  // Has size 0 if the system refuses.
   explicit ZeroedTable(std::size_t size)
       : data_(size == 0 ? nullptr : static_cast<T*>(ReserveZeroed(size * sizeof(T)))),
         size_(data_ == nullptr ? 0 : size) {}

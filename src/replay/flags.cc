@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/flags.h"
 
 #include <charconv>
@@ -8,7 +9,7 @@
 namespace spillway {
 namespace {
 
-// splitmix64: the same bits on every machine.
+// splitmix64: gives the same bits on every machine.
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : state_(seed) {}
@@ -24,7 +25,7 @@ class Dice {
   std::uint64_t state_;
 };
 
-// Which request uses each block last.
+// The last request that uses each block.
 std::vector<std::uint32_t> LastUses(const Trace& trace) {
   std::vector<std::uint32_t> last(trace.unique_blocks);
   TraceWalk walk(trace);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/graph_line.h"
 
 #include <algorithm>
@@ -19,8 +20,8 @@ using nlohmann::json;
 
 struct Shape {
   std::string_view what;
-  std::array<std::string_view, 2> required;  // Besides `op`, `do` and `run`.
-  std::array<std::string_view, 4> optional;  // Besides `at`.
+  std::array<std::string_view, 2> required;  // In addition to `op`, `do` and `run`.
+  std::array<std::string_view, 4> optional;  // In addition to `at`.
 };
 constexpr std::array kShapes = {
     Shape{"begin", {}, {"client"}},
@@ -35,7 +36,7 @@ constexpr std::array kShapes = {
     Shape{"end", {}, {}},
 };
 
-// The first thing that is wrong is kept.
+// Reads fields by name; the first error is kept.
 class Reader {
  public:
   explicit Reader(const json& object) : object_(object) {}

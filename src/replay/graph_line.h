@@ -1,5 +1,6 @@
-// The step graph's lines of a scenario: {"op":"graph","do":...} and
-// {"op":"steps"}. The format is docs/reference/scenario.md's.
+// SPDX-License-Identifier: Apache-2.0
+// The step-graph lines of a scenario: {"op":"graph","do":...} and {"op":"steps"}.
+// docs/reference/scenario.md defines the format.
 #pragma once
 
 #include <optional>
@@ -12,6 +13,7 @@
 
 namespace spillway {
 
+// One parsed {"op":"graph"} line.
 struct GraphLine {
   std::string what;  // begin, step, edge, bind, start, finish, skip, fail, loop, end
   std::string run;
@@ -26,10 +28,11 @@ struct GraphLine {
   OnFail on_fail = OnFail::kSkip;
 };
 
-// From the text of a whole line, whose op is "graph". What is wrong with the line
-// itself is an error; what the graph does not like is its answer's.
+// Parses a whole line whose op is "graph". A malformed line is an error; a line that the graph
+// refuses is not: Tell returns that.
 Result<GraphLine> ParseGraphLine(std::string_view text);
 
+// Gives the line to the graph as input.
 Status Tell(StepGraph* graph, const GraphLine& line, TimePoint now);
 
 }  // namespace spillway

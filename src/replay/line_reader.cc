@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/line_reader.h"
 
 #include <unistd.h>
@@ -41,7 +42,7 @@ Result<std::optional<std::string_view>> LineReader::Next() {
       ++number_;
       break;
     }
-    searched = buffer_.size() - begin_;  // Fill moves what is left to the front.
+    searched = buffer_.size() - begin_;  // Fill moves the remaining data to the front.
     if (Status ok = Fill(); !ok) {
       ++number_;
       return ok.error();

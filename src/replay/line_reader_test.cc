@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/line_reader.h"
 
 #include <fcntl.h>
@@ -14,7 +15,7 @@
 namespace spillway {
 namespace {
 
-// A file with that text, open and unlinked.
+// An open, unlinked file with this text.
 int FileWith(const std::string& text) {
   std::FILE* file = std::tmpfile();
   std::fwrite(text.data(), 1, text.size(), file);

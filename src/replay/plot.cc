@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/plot.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ constexpr double kBottom = 360;
 constexpr std::array<std::string_view, 8> kColours = {"#0b6e99", "#c1440e", "#3d8b37", "#7a4ea3",
                                                       "#b8860b", "#333333", "#d1508f", "#5f9ea0"};
 
-// Capacities stand by their logarithm, ratios by themselves.
+// Capacities are on a logarithmic axis, ratios on a linear one.
 struct Frame {
   double least = 0;
   double most = 1;

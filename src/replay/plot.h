@@ -1,4 +1,5 @@
-// Hit ratio over capacity as an SVG picture, a line for each policy.
+// SPDX-License-Identifier: Apache-2.0
+// Draws hit ratio over capacity as an SVG picture, with one line for each policy.
 #pragma once
 
 #include <string>
@@ -12,6 +13,7 @@ struct PlotPoint {
   double ratio;  // 0 to 1.
 };
 
+// The points of one policy.
 struct PlotLine {
   std::string name;
   std::vector<PlotPoint> points;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/replay.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ constexpr std::size_t kProgressRequests = 512;
 
 double RatioOf(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-// What an endless cache would hit: the leading run ever seen.
+// A cache of unlimited capacity: hits the leading run of blocks seen before.
 class EverSeen {
  public:
   explicit EverSeen(std::size_t blocks) : seen_(blocks) {}
@@ -62,6 +63,8 @@ double ReplayResult::token_hit_ratio() const {
 
 double ReplayResult::saved_ratio() const { return RatioOf(saved_s, most_saved_s); }
 
+double ReplayResult::waited_ratio() const { return RatioOf(input_s - saved_s, input_s); }
+
 std::vector<std::uint32_t> NextUses(const Trace& trace) {
   std::vector<std::uint32_t> next(trace.references, kNeverAgain);
   std::vector<std::uint64_t> last(trace.unique_blocks, trace.references);
@@ -101,6 +104,7 @@ ReplayResult Replay(const Trace& trace, const std::vector<RequestFlags>& flags,
     const double hit = TokensOf(trace, cache->Serve(visit), request.tokens);
     hit_tokens += hit;
     result.saved_s += PrefillSeconds(hit);
+    result.input_s += PrefillSeconds(static_cast<double>(request.tokens));
     result.most_saved_s += PrefillSeconds(TokensOf(trace, ever.Serve(visit.chain), request.tokens));
     result.references += visit.chain.size();
     ++result.requests;

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/replay.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "policy/shadow.h"
+#include "replay/order/lru_lfu.h"
 #include "replay/plot.h"
 
 namespace spillway {
@@ -12,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// One request each second; the first id names the session.
+// One request each second; the first id is the session's name.
 Trace Make(const std::vector<std::vector<std::uint64_t>>& chains) {
   TraceBuilder builder(1);
   std::int64_t at = 0;
@@ -29,18 +30,20 @@ Trace Make(const std::vector<std::vector<std::uint64_t>>& chains) {
 }
 
 TEST(Replay, CountsLeadingRunsOnly) {
-  // Room for 3. The third request finds 1 2 and not 9; the fourth has lost 5.
+  // Capacity 3. The third request finds 1 2 and misses 9; the fourth misses 5.
   const Trace trace = Make({{1, 2}, {5}, {1, 2, 9}, {5}, {1, 2}});
   LruBlocks lru(3);
   const ReplayResult result = Replay(trace, MakeFlags(trace, {}, 1), {}, &lru, {});
   EXPECT_EQ(result.requests, 5U);
   EXPECT_EQ(result.references, 9U);
   EXPECT_EQ(result.input_tokens, 90U);
-  EXPECT_EQ(result.hit_tokens, 40U);  // 1 2, then 1 2: 9 left for 5.
+  EXPECT_EQ(result.hit_tokens, 40U);  // 1 2, then 1 2: 9 was evicted for 5.
   EXPECT_EQ(result.entered, 5U);
   const double two = PrefillSeconds(20);
   EXPECT_DOUBLE_EQ(result.saved_s, 2 * two);
   EXPECT_DOUBLE_EQ(result.most_saved_s, 2 * two + PrefillSeconds(10));
+  EXPECT_DOUBLE_EQ(result.input_s, 2 * two + 2 * PrefillSeconds(10) + PrefillSeconds(30));
+  EXPECT_DOUBLE_EQ(result.waited_ratio(), 1 - 2 * two / result.input_s);
 }
 
 TEST(Replay, AHitIsNeverLongerThanTheInput) {
@@ -96,11 +99,11 @@ TEST(Flags, EndMarksTheLastRequestOfEachSession) {
 TEST(Flags, BitsLookAtTheLastBlockButOne) {
   const Trace trace = Make({{1, 2}, {5}, {1, 2, 9}, {5}, {1}, {}});
   const auto right = MakeFlags(trace, *ParseFlags("bit:0"), 1);
-  EXPECT_EQ(right[0].again, 1);   // 1 is used again,
-  EXPECT_EQ(right[1].again, 1);   // 5 too;
-  EXPECT_EQ(right[2].again, 0);   // 2 is not,
-  EXPECT_EQ(right[4].again, 0);   // nor 1 any more.
-  EXPECT_EQ(right[5].again, -1);  // It has no block.
+  EXPECT_EQ(right[0].again, 1);   // 1 is used again.
+  EXPECT_EQ(right[1].again, 1);   // 5 is used again.
+  EXPECT_EQ(right[2].again, 0);   // 2 is not used again.
+  EXPECT_EQ(right[4].again, 0);   // 1 is not used any more.
+  EXPECT_EQ(right[5].again, -1);  // The request has no block.
   const auto wrong = MakeFlags(trace, *ParseFlags("bit:1"), 1);
   for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(wrong[i].again, 1 - right[i].again) << i;
 }

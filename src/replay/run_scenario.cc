@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/run_scenario.h"
 
 #include <cerrno>
@@ -15,7 +16,7 @@ constexpr int kBadInput = 2;
 constexpr int kCantWrite = 1;
 
 int Complain(std::FILE* err, std::string_view what, std::size_t line) {
-  // What was wrong may quote bytes that are not UTF-8.
+  // The message may quote bytes that are not UTF-8.
   const std::string text =
       nlohmann::json(what).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   fmt::print(err, "{{\"error\":{},\"line\":{}}}\n", text, line);

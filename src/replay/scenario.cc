@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/scenario.h"
 
 #include <cassert>
@@ -13,7 +14,7 @@
 namespace spillway {
 namespace {
 
-// Keys come out of a JSON parser, so they are UTF-8.
+// Keys come from a JSON parser, so they are UTF-8.
 std::string Quoted(std::string_view text) { return nlohmann::json(text).dump(); }
 
 std::string Flag(bool value) { return value ? "true" : "false"; }
@@ -40,7 +41,7 @@ Result<std::unique_ptr<Scenario>> Scenario::Open(const Settings& settings) {
 
   Options options = settings.options;
   options.clock = scenario->clock_;
-  options.pressure = nullptr;  // Samples come as lines.
+  options.pressure = nullptr;  // Samples are lines of the scenario.
   options.on_event = [self = scenario.get()](const Event& event) { self->OnEvent(event); };
   Core::Parts parts;
   parts.tiers.device =
@@ -76,7 +77,7 @@ Status Scenario::MoveClock(const ScenarioLine& line) {
     }
     clock_->Set(TimePoint(*line.at));
   }
-  core_->Look();
+  core_->Tick();
   return {};
 }
 
@@ -100,7 +101,7 @@ std::string Scenario::Do(const ScenarioLine& line) {
       core_->Pass(std::nullopt);
       return "null";
     case ScenarioLine::Op::kOrder:
-      return nlohmann::json(core_->engine().LeavingOrder()).dump();
+      return nlohmann::json(core_->engine().EvictionOrder()).dump();
     case ScenarioLine::Op::kGraph:
       return TellGraph(line.graph);
     case ScenarioLine::Op::kSteps:
@@ -113,7 +114,7 @@ StepGraph& Scenario::graph() { return *core_->step_graph(); }
 
 std::string Scenario::TellGraph(const GraphLine& line) {
   const Status status = Tell(&graph(), line, clock_->Now());
-  core_->Look();  // What follows from it is seen in this line.
+  core_->Tick();  // The consequences are part of this line's answer.
   if (status) return "true";
   return fmt::format(R"(false,"why":{})", Quoted(status.error().message));
 }
@@ -135,10 +136,11 @@ bool Scenario::Set(const ScenarioLine& line) {
   options.agent = line.agent;
   options.parent = line.parent;
   const Bytes bytes = line.bytes.value_or(static_cast<Bytes>(line.tokens) * bytes_per_token_);
-  // The tier never reads them, so there need not be so many.
+  // The tier never reads the bytes, so one is enough.
   static constexpr char kNoBytes = 0;
   const Status status = core_->Set(line.key, Source(&kNoBytes, bytes), options);
-  assert(status || status.error().code != Code::kInvalidArgument);  // The line was checked.
+  // The parser has checked the line.
+  assert(status || status.error().code != Code::kInvalidArgument);
   return status.has_value();
 }
 

@@ -1,6 +1,7 @@
-// A Scenario is the real engine on a virtual clock and one device tier of
-// virtual memory: lines in, what was decided out. `spillway simulate` is this
-// behind a file. One thread.
+// SPDX-License-Identifier: Apache-2.0
+// A Scenario is the real engine with a virtual clock and one device tier of virtual memory. It
+// reads lines and answers each with the cache's decisions. `spillway simulate` runs one on a file.
+// Single-threaded.
 #pragma once
 
 #include <map>
@@ -32,8 +33,8 @@ class Scenario {
   Scenario(const Scenario&) = delete;
   Scenario& operator=(const Scenario&) = delete;
 
-  // Does what one line says and appends the state after it to `out`, as one
-  // JSON line. An error has changed nothing and appended nothing.
+  // Executes one line and appends the state after it to `out`, as one JSON line. An error changes
+  // and appends nothing.
   Status Run(std::string_view line, std::string* out);
 
   Core& core() { return *core_; }
@@ -42,30 +43,30 @@ class Scenario {
   Scenario(Bytes bytes_per_token, Bytes capacity);
 
   Status MoveClock(const ScenarioLine& line);
-  // The result, as JSON.
+  // Executes the line's operation and returns the result as JSON.
   std::string Do(const ScenarioLine& line);
   bool Set(const ScenarioLine& line);
   std::string TellGraph(const GraphLine& line);
   std::string Steps(const std::string& run);
   StepGraph& graph();
   void OnEvent(const Event& event);
-  // Whether `key` is listed, and how, as the store has it now.
+  // Updates the listing of `key` from the store.
   void List(const std::string& key);
   void Print(const ScenarioLine& line, const std::string& result, std::string* out);
 
   const Bytes bytes_per_token_;
-  const Bytes capacity_;  // Of the card, to scale what leaves.
+  const Bytes capacity_;  // Of the card; converts evicted bytes to pressure.
   const std::shared_ptr<testing::ManualClock> clock_;
   std::shared_ptr<Core> core_;
 
-  // The keys present, with their JSON text. Kept beside the index, which is
-  // not sorted, so that a line costs no more than its own length.
+  // The present keys with their JSON text. Kept beside the index, which is unsorted, so that a line
+  // costs only its own length.
   std::map<std::string, std::string> keys_;
   std::set<std::string> offloaded_;
   std::string listing_;  // "keys":[...],"offloaded":[...]
   bool listing_current_ = false;
 
-  // Of the line being run.
+  // Events of the current line.
   struct Happened {
     std::string key;
     Action action;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/scenario_line.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@
 namespace spillway {
 namespace {
 
-// --- from text to fields ---
+// --- parsing text into fields ---
 
 enum class Kind : std::uint8_t { kNull, kBoolean, kWhole, kNumber, kString, kList, kObject };
 
@@ -44,12 +45,12 @@ std::string_view Describe(Kind kind) {
 struct Field {
   std::string name;
   Kind kind = Kind::kNull;
-  std::string text;  // Of a string its value, of a number how it was written.
+  std::string text;  // The value of a string; a number as written.
   double number = 0;
 };
 
-// Keeps numbers as they were written, which a parsed document would not.
-// Lists and objects inside are passed over; only their kind is kept.
+// Keeps numbers as written, which a parsed document would not. Nested lists and objects are
+// skipped; only their kind is kept.
 class FieldReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return Value(Kind::kNull, {}, 0); }
@@ -104,7 +105,7 @@ class FieldReader : public nlohmann::json_sax<nlohmann::json> {
   bool Value(Kind kind, std::string text, double number) {
     if (depth_ == 0) return NotAnObject();
     const bool opens = kind == Kind::kList || kind == Kind::kObject;
-    if (depth_ > (opens ? 2 : 1)) return true;  // Inside a list or object.
+    if (depth_ > (opens ? 2 : 1)) return true;  // Inside a nested list or object.
     Field& field = fields.back();
     field.kind = kind;
     field.text = std::move(text);
@@ -123,13 +124,13 @@ class FieldReader : public nlohmann::json_sax<nlohmann::json> {
   int depth_ = 0;
 };
 
-// --- from fields to a line ---
+// --- converting fields into a line ---
 
 struct Shape {
   std::string_view name;
   ScenarioLine::Op op;
-  std::array<std::string_view, 2> required;  // Besides `op`.
-  std::array<std::string_view, 3> optional;  // Besides `at`.
+  std::array<std::string_view, 2> required;  // In addition to `op`.
+  std::array<std::string_view, 3> optional;  // In addition to `at`.
 };
 
 using Op = ScenarioLine::Op;
@@ -141,7 +142,7 @@ constexpr std::array kShapes = {
     Shape{"pressure", Op::kPressure, {"value"}, {}},
     Shape{"tick", Op::kTick, {}, {}},
     Shape{"order", Op::kOrder, {}, {}},
-    Shape{"graph", Op::kGraph, {}, {}},  // Its fields are graph_line.cc's.
+    Shape{"graph", Op::kGraph, {}, {}},  // graph_line.cc checks its fields.
     Shape{"steps", Op::kSteps, {"run"}, {}},
 };
 

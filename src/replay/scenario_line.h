@@ -1,5 +1,6 @@
-// One line of a scenario: a JSON object that says when and what. The format is
-// docs/reference/scenario.md's.
+// SPDX-License-Identifier: Apache-2.0
+// One line of a scenario: a JSON object with a time and an operation. docs/reference/scenario.md
+// defines the format.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 
 namespace spillway {
 
+// A parsed line. Only the fields of its op are set.
 struct ScenarioLine {
   enum class Op : std::uint8_t {
     kSet,
@@ -26,13 +28,13 @@ struct ScenarioLine {
     kSteps
   };
 
-  std::string_view name;  // The op as it was written. Static.
+  std::string_view name;  // The op as written. A static string.
   Op op = Op::kTick;
   std::optional<Duration> at;  // Empty: no time passes.
 
   std::string key;                 // set, get, delete
   Tokens tokens = 0;               // set
-  std::optional<Bytes> bytes;      // set; empty: by the tokens
+  std::optional<Bytes> bytes;      // set; empty: derived from the tokens
   std::string agent;               // set
   std::string parent;              // set
   std::optional<double> pressure;  // pressure; empty: unknown
@@ -40,8 +42,8 @@ struct ScenarioLine {
   GraphLine graph{};               // graph
 };
 
-// Everything that can be wrong with a line on its own is an error here, and
-// its message says what would be right.
+// Parses a line. All mistakes that can be found without the cache's state are errors here; the
+// message says what would be valid.
 Result<ScenarioLine> ParseScenarioLine(std::string_view text);
 
 }  // namespace spillway

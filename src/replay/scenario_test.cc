@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/scenario.h"
 
 #include <fmt/format.h>
@@ -26,7 +27,9 @@ std::string Text(Scenario& scenario, std::string_view line) {
   return out;
 }
 
-json Line(Scenario& scenario, std::string_view line) { return json::parse(Text(scenario, line)); }
+json EvictionQueue(Scenario& scenario, std::string_view line) {
+  return json::parse(Text(scenario, line));
+}
 
 TEST(Scenario, PrintsAllFieldsInTheirOrder) {
   const auto scenario = Opened();
@@ -45,18 +48,20 @@ TEST(Scenario, BytesDefaultToTheTokensWorth) {
   Options options;
   options.capacity = 10 * Scenario::kDefaultBytesPerToken;
   const auto scenario = Opened(options);
-  EXPECT_EQ(Line(*scenario, R"({"op":"set","key":"a","tokens":10})")["result"], true);
-  EXPECT_EQ(Line(*scenario, R"({"op":"set","key":"b","tokens":11})")["result"], false);
-  EXPECT_EQ(
-      Line(*scenario, R"({"op":"set","key":"b","tokens":11,"bytes":1})")["events"][0]["reason"],
-      "room");
+  EXPECT_EQ(EvictionQueue(*scenario, R"({"op":"set","key":"a","tokens":10})")["result"], true);
+  EXPECT_EQ(EvictionQueue(*scenario, R"({"op":"set","key":"b","tokens":11})")["result"], false);
+  EXPECT_EQ(EvictionQueue(*scenario,
+                          R"({"op":"set","key":"b","tokens":11,"bytes":1})")["events"][0]["reason"],
+            "room");
 }
 
 TEST(Scenario, TheDefaultTierHolds128GiB) {
   const auto scenario = Opened();
-  EXPECT_EQ(Line(*scenario, R"({"op":"set","key":"a","tokens":1,"bytes":137438953473})")["result"],
+  EXPECT_EQ(EvictionQueue(*scenario,
+                          R"({"op":"set","key":"a","tokens":1,"bytes":137438953473})")["result"],
             false);
-  EXPECT_EQ(Line(*scenario, R"({"op":"set","key":"a","tokens":1,"bytes":137438953472})")["result"],
+  EXPECT_EQ(EvictionQueue(*scenario,
+                          R"({"op":"set","key":"a","tokens":1,"bytes":137438953472})")["result"],
             true);
 }
 
@@ -72,13 +77,13 @@ TEST(Scenario, TiersBelowAreRefusedRatherThanLeftOut) {
 TEST(Scenario, TheSeedHasNoCapacity) {
   const auto scenario = Opened(Options::Seed());
   for (const char* key : {"a", "b", "c"}) {
-    const json line =
-        Line(*scenario,
-             fmt::format(R"({{"op":"set","key":"{}","tokens":1000000000,"bytes":999999999999999}})",
-                         key));
+    const json line = EvictionQueue(
+        *scenario,
+        fmt::format(R"({{"op":"set","key":"{}","tokens":1000000000,"bytes":999999999999999}})",
+                    key));
     EXPECT_EQ(line["result"], true);
   }
-  EXPECT_EQ(Line(*scenario, R"({"op":"tick"})")["tokens"], 3'000'000'000);
+  EXPECT_EQ(EvictionQueue(*scenario, R"({"op":"tick"})")["tokens"], 3'000'000'000);
 }
 
 TEST(Scenario, AnErrorChangesNothing) {
@@ -94,7 +99,7 @@ TEST(Scenario, AnErrorChangesNothing) {
   }
   EXPECT_THAT(scenario->Run(R"({"at":4,"op":"tick"})", &out).error().message,
               HasSubstr("at is 4, after 5: time never falls"));
-  const json after = Line(*scenario, R"({"at":5,"op":"get","key":"a"})");
+  const json after = EvictionQueue(*scenario, R"({"at":5,"op":"get","key":"a"})");
   EXPECT_EQ(after["result"], true);
 }
 
@@ -106,24 +111,24 @@ TEST(Scenario, ARefusedOptionNamesItself) {
   EXPECT_THAT(scenario.error().message, HasSubstr("capacity is 0"));
 }
 
-// A step of relief ends after 4,096 moves; a mark moves nothing, so a step that
-// ended there would begin with the same entries for ever.
+// A step of relief ends after 4,096 evictions. A mark removes nothing, so if marks counted, the
+// next step would begin with the same entries, without end.
 TEST(Scenario, MoreMarksThanAStepHasMovesEnd) {
   constexpr int kEntries = 5000;
   const auto scenario = Opened(Options::Seed());
   for (int i = 0; i < kEntries; ++i) {
     Text(*scenario, fmt::format(R"({{"at":0,"op":"set","key":"{}","tokens":1}})", i));
   }
-  json line = Line(*scenario, R"({"at":31,"op":"pressure","value":0.93})");
+  json line = EvictionQueue(*scenario, R"({"at":31,"op":"pressure","value":0.93})");
   EXPECT_EQ(line["offloaded"].size(), kEntries);
   EXPECT_EQ(line["events"].size(), kEntries);
-  line = Line(*scenario, R"({"at":32,"op":"pressure","value":0.85})");
+  line = EvictionQueue(*scenario, R"({"at":32,"op":"pressure","value":0.85})");
   EXPECT_EQ(line["events"].size(), kEntries / 4);
-  line = Line(*scenario, R"({"at":33,"op":"pressure","value":0.99})");
+  line = EvictionQueue(*scenario, R"({"at":33,"op":"pressure","value":0.99})");
   EXPECT_EQ(line["size"], 0);
 }
 
-// Keys are listed beside the index, which is not sorted.
+// Keys are listed from a sorted copy beside the index.
 TEST(Scenario, TheListIsWhatTheEngineHolds) {
   Options options;
   options.capacity = 40 * Scenario::kDefaultBytesPerToken;
@@ -133,8 +138,9 @@ TEST(Scenario, TheListIsWhatTheEngineHolds) {
     random = random * 6364136223846793005U + 1442695040888963407U;
     const auto key = (random >> 40) % 60;
     const char* op = (random >> 20) % 5 == 0 ? "delete" : "set";
-    const json line = Line(*scenario, fmt::format(R"({{"at":{},"op":"{}","key":"{}"{}}})", i, op,
-                                                  key, op[0] == 's' ? R"(,"tokens":3)" : ""));
+    const json line =
+        EvictionQueue(*scenario, fmt::format(R"({{"at":{},"op":"{}","key":"{}"{}}})", i, op, key,
+                                             op[0] == 's' ? R"(,"tokens":3)" : ""));
     std::vector<std::string> held;
     scenario->core().ForEach([&](const Cache::EntryInfo& info) { held.emplace_back(info.key); });
     std::sort(held.begin(), held.end());

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/seconds.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@ namespace spillway {
 namespace {
 
 constexpr int kNanoDigits = 9;
-// Exponents beyond this are too large, or 0, whatever the digits.
+// With a larger exponent the value is too large, or 0, for any digits.
 constexpr int kExponentMax = 1'000'000;
 
 int ParseExponent(std::string_view text) {

@@ -1,11 +1,13 @@
-// Commands come from one table: what it says of a command is what is checked,
-// what COMMAND tells, and what runs.
+// SPDX-License-Identifier: Apache-2.0
+// The commands, as one table. Checks of arity and flags, the replies of COMMAND, and dispatch all
+// read it.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "server/session.h"
@@ -31,9 +33,14 @@ struct Call {
     reply.Error(text);
   }
   void SyntaxError() { Error("ERR syntax error"); }
+  // Suspends the command until `why` has happened, then runs `then`. Without `then` the command
+  // runs from its start, so it must have changed nothing and replied nothing before.
+  void Suspend(Wait why, Continuation then = {}) {
+    waits = true;
+    session.suspended.why = why;
+    session.suspended.then = std::move(then);
+  }
   bool failed = false;
-  // It could not be done yet (Session says what for), has answered nothing, and
-  // is to be run again.
   bool waits = false;
 };
 
@@ -49,12 +56,12 @@ enum Flag : std::uint32_t {
   kStale = 1U << 8U,
   kNoScript = 1U << 9U,
   kReadsValue = 1U << 10U,  // The values of its keys must be in memory.
-  kNoQueue = 1U << 11U,     // Runs at once inside MULTI, too.
+  kNoQueue = 1U << 11U,     // Is not queued inside MULTI: it runs at once.
 };
 
 struct Command {
-  std::string_view name;  // Lower case; a subcommand's without its parent.
-  int arity = 0;          // Negative: at least so many.
+  std::string_view name;  // Lower case. Of a subcommand: without its parent.
+  int arity = 0;          // Number of arguments with the name. Negative: at least that many.
   std::uint32_t flags = 0;
   int first_key = 0;
   int last_key = 0;
@@ -75,43 +82,39 @@ std::span<const Command> Commands();
 // Null: no such command.
 const Command* FindCommand(std::string_view name);
 const Command* FindSubcommand(const Command& command, std::string_view name);
-// Its place among all commands and subcommands, for counting.
+// The command's index among all commands and subcommands, for counters.
 std::size_t NumberOf(const Command& command);
 std::size_t CommandCount();
 
-// Checks, queues or runs one request. False: it waits, and is to be given again.
+// Checks, queues or runs one request. False: it is suspended, for the reason in
+// `session.suspended`; once that has happened, call Continue with the same arguments.
 bool Dispatch(State& state, Session& session, Args args);
+bool Continue(State& state, Session& session, Args args);
 
 // --- for handlers ---
 
-bool SameWord(std::string_view a, std::string_view b);  // In any case of letters.
+bool SameWord(std::string_view a, std::string_view b);  // Ignores case.
 std::string Lower(std::string_view text);
 bool IntegerArg(Call& call, std::size_t i, std::int64_t* number);
 
-// The key of argument `i`, as the cache knows it; empty: refused, and answered.
+// The cache key of argument `i`. Empty: it was refused, and an error has been replied.
 std::string_view KeyArg(Call& call, std::size_t i, std::string* buffer);
 
-// A value in memory. kWaits: call.waits is set.
+// Leases a value in memory. kWaits: the command has been suspended and will run from its start when
+// the value is in memory; so a command must read before it writes.
 enum class Read : std::uint8_t { kHit, kMiss, kWaits, kFailed };
 Read ReadValue(Call& call, std::string_view cache_key, Lease* lease);
 void ReplyValue(Call& call, Lease lease);
+// Replies `bytes` of the value, from offset `from`.
+void ReplyRange(Call& call, Lease lease, std::size_t from, std::size_t bytes);
 
-// What a write came to. kRefused: no tier may take it.
-enum class Stored : std::uint8_t { kYes, kRefused, kWaits, kFailed };
-struct Value {
-  std::string_view bytes;
-  bool apart = false;  // It has arrived in the session's room.
-};
-Value ValueArg(Call& call, std::size_t i);
-Stored StoreValue(Call& call, std::string_view cache_key, int db, const Value& value,
-                  const SetOptions& options, TimePoint deadline);
-// For who was refused: drops or refuses, as on_blocked says. True: dropped, and
-// to be acknowledged.
-bool DropInstead(Call& call, std::string_view key, std::string_view cache_key);
-// Gives a live key another deadline. False: it waits.
-bool ChangeDeadline(Call& call, std::string_view cache_key, TimePoint deadline);
+// Changes the deadline of a live key, whichever tier has its value. Never waits.
+void ChangeDeadline(Call& call, std::string_view cache_key, TimePoint deadline);
 
 inline constexpr std::string_view kOutOfMemory =
     "OOM command not allowed when used memory > 'maxmemory'.";
+inline constexpr std::string_view kNotDurable =
+    "MISCONF The disk tier does not record deletes: writes are refused until it does, since an "
+    "older value might come back after a crash. See the log.";
 
 }  // namespace spillway::server

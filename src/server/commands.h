@@ -1,4 +1,6 @@
-// The handlers, one file a family. Each answers exactly once, or sets call.waits.
+// SPDX-License-Identifier: Apache-2.0
+// The commands' handlers, one file for each family. A handler replies exactly once, or suspends the
+// command (call.waits).
 #pragma once
 
 #include "server/command.h"
@@ -20,7 +22,7 @@ void MSetNx(Call& call);
 void StrLen(Call& call);
 void GetRange(Call& call);
 void GetBit(Call& call);
-void NotOffered(Call& call);  // What would edit a value.
+void NotOffered(Call& call);  // Commands that edit a value in place.
 
 // keys (commands_key.cc)
 void Del(Call& call);
@@ -49,7 +51,7 @@ void PTtl(Call& call);
 void ExpireTime(Call& call);
 void PExpireTime(Call& call);
 void Persist(Call& call);
-// Milliseconds of Unix time from an option EX, PX, EXAT or PXAT; answers errors.
+// Reads the option EX, PX, EXAT or PXAT as milliseconds of Unix time. False: an error was replied.
 bool ExpireOption(Call& call, std::string_view option, std::string_view text,
                   std::int64_t* unix_ms);
 
@@ -76,6 +78,10 @@ void ClientNoEvict(Call& call);
 void ClientNoTouch(Call& call);
 void ClientKill(Call& call);
 void ClientReply(Call& call);
+void ClientTracking(Call& call);
+void ClientTrackingInfo(Call& call);
+void ClientGetRedir(Call& call);
+void ClientCaching(Call& call);
 
 // the daemon (commands_server.cc, commands_info.cc)
 void Time(Call& call);
@@ -104,13 +110,13 @@ void SpillTouch(Call& call);
 void SpillPrefetch(Call& call);
 void SpillExplain(Call& call);
 void SpillStats(Call& call);
+void SpillHelp(Call& call);
 void SpillMode(Call& call);
 void SpillReclaim(Call& call);
 void SpillPressure(Call& call);
 void SpillBegin(Call& call);
 void SpillAppend(Call& call);
 void SpillCommit(Call& call);
-void SpillCaption(Call& call);
 
 // SPILL.GRAPH (commands_graph.cc)
 void GraphLoad(Call& call);

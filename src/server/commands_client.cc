@@ -1,4 +1,5 @@
-// CLIENT: the clients that are connected.
+// SPDX-License-Identifier: Apache-2.0
+// CLIENT: the connected clients.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -115,6 +116,45 @@ void ClientReply(Call& call) {
   } else {
     call.SyntaxError();
   }
+}
+
+// --- client-side caching: never on ---
+
+void ClientTracking(Call& call) {
+  for (std::size_t i = 3; i < call.args.size(); ++i) {
+    const bool with_value = SameWord(call.arg(i), "redirect") || SameWord(call.arg(i), "prefix");
+    const bool alone = SameWord(call.arg(i), "bcast") || SameWord(call.arg(i), "optin") ||
+                       SameWord(call.arg(i), "optout") || SameWord(call.arg(i), "noloop");
+    if (with_value && i + 1 < call.args.size()) {
+      ++i;
+    } else if (!alone) {
+      return call.SyntaxError();
+    }
+  }
+  if (SameWord(call.arg(2), "off")) return call.reply.Ok();
+  if (!SameWord(call.arg(2), "on")) return call.SyntaxError();
+  call.Error(
+      "ERR client-side caching is not offered: values are evicted under memory pressure, and "
+      "clients are not told; keep CLIENT TRACKING off");
+}
+
+void ClientTrackingInfo(Call& call) {
+  call.reply.Map(3);
+  call.reply.Bulk("flags");
+  call.reply.Set(1);
+  call.reply.Bulk("off");
+  call.reply.Bulk("redirect");
+  call.reply.Integer(-1);
+  call.reply.Bulk("prefixes");
+  call.reply.Array(0);
+}
+
+void ClientGetRedir(Call& call) { call.reply.Integer(-1); }
+
+void ClientCaching(Call& call) {
+  call.Error(
+      "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or "
+      "OPTOUT mode enabled");
 }
 
 void ClientKill(Call& call) {

@@ -1,9 +1,11 @@
-// Connections: who a client is, how it speaks, and transactions.
+// SPDX-License-Identifier: Apache-2.0
+// Connections: authentication, protocol version, database, and transactions.
 #include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>
 
+#include "base/mutant.h"
 #include "server/commands.h"
 #include "spillway/version.h"
 #include "wire/request.h"
@@ -12,7 +14,8 @@ namespace spillway::server {
 
 namespace {
 
-// Takes as long for a wrong password as for a right one, whatever they share.
+// Takes the same time for a wrong password as for the right one, so that time does not tell how
+// many letters of it were right.
 bool SameSecret(std::string_view given, std::string_view secret) {
   unsigned difference = given.size() == secret.size() ? 0 : 1;
   for (std::size_t i = 0; i < secret.size(); ++i) {
@@ -22,7 +25,7 @@ bool SameSecret(std::string_view given, std::string_view secret) {
   return difference == 0;
 }
 
-// The one user is "default".
+// There is one user: "default".
 bool TryAuth(State& state, Session& session, std::string_view user, std::string_view password) {
   const bool known = user == "default";
   const bool right =
@@ -34,13 +37,6 @@ bool TryAuth(State& state, Session& session, std::string_view user, std::string_
 
 constexpr std::string_view kWrongPassword =
     "WRONGPASS invalid username-password pair or user is disabled.";
-
-void EndMulti(Session& session) {
-  session.in_multi = session.multi_failed = false;
-  session.queued = {};
-  session.queued_bytes = 0;
-  session.exec_at = 0;
-}
 
 bool NameFits(std::string_view name) {
   return std::ranges::all_of(name, [](char c) { return c >= '!' && c <= '~'; });
@@ -152,7 +148,7 @@ void Quit(Call& call) {
 
 void Reset(Call& call) {
   Session& session = call.session;
-  EndMulti(session);
+  session.EndMulti();
   session.protocol = wire::Protocol::kResp2;
   session.said_hello = false;
   session.authenticated = call.state.settings.password.empty();
@@ -174,32 +170,77 @@ void Multi(Call& call) {
 
 void Discard(Call& call) {
   if (!call.session.in_multi) return call.Error("ERR DISCARD without MULTI");
-  EndMulti(call.session);
+  call.session.EndMulti();
   call.reply.Ok();
 }
+
+namespace {
+
+void RunQueued(Call& call);
+void WaitForQueued(Call& call);
+
+// Continues the queued command that was suspended, and then runs those behind it. The session's
+// `suspended` belongs to EXEC while EXEC waits, so that of the queued command is kept in the
+// transaction and swapped in while the command runs.
+void GoOnQueued(Call& call) {
+  Session& session = call.session;
+  Transaction& exec = *session.exec;
+  const Words& words = exec.queued[exec.at];
+  const std::vector<std::string_view> args(words.begin(), words.end());
+  std::swap(session.suspended, exec.suspended);
+  session.suspended.since = exec.suspended.since;
+  session.suspended.time_over = exec.suspended.time_over;
+  if (Continue(call.state, session, args)) {
+    ++exec.at;
+    if (session.wrote) session.half_done = true;
+    return RunQueued(call);
+  }
+  WaitForQueued(call);
+}
+
+// A queued command was suspended: suspends EXEC for the same reason.
+void WaitForQueued(Call& call) {
+  Session& session = call.session;
+  Transaction& exec = *session.exec;
+  exec.suspended = std::exchange(session.suspended, {});
+  session.suspended.since = exec.suspended.since;
+  session.suspended.time_over = exec.suspended.time_over;
+  call.Suspend(exec.suspended.why, GoOnQueued);
+}
+
+void RunQueued(Call& call) {
+  Session& session = call.session;
+  Transaction& exec = *session.exec;
+  for (; exec.at < exec.queued.size(); ++exec.at) {
+    if (session.out.over() && !MutantOn(Mutant::kExecIgnoresOutputBound)) {
+      // The client must read replies first. Its locks are released: a slow client must not keep
+      // others from the keys.
+      call.state.key_locks.Release(session.id);
+      return call.Suspend(Wait::kOutput, RunQueued);
+    }
+    const Words& words = exec.queued[exec.at];
+    const std::vector<std::string_view> args(words.begin(), words.end());
+    if (!Dispatch(call.state, session, args)) return WaitForQueued(call);
+    if (session.wrote) session.half_done = true;
+  }
+  session.exec.reset();
+}
+
+}  // namespace
 
 void Exec(Call& call) {
   Session& session = call.session;
   if (!session.in_multi) return call.Error("ERR EXEC without MULTI");
   if (session.multi_failed) {
-    EndMulti(session);
+    session.EndMulti();
     return call.Error("EXECABORT Transaction discarded because of previous errors.");
   }
-  // One that had to wait goes on where it was. Its replies up to there stand; only
-  // what the waiting command itself said has been taken back.
-  if (session.exec_at == 0) call.reply.Array(session.queued.size());
-  session.in_multi = false;
-  while (session.exec_at < session.queued.size()) {
-    const Words& words = session.queued[session.exec_at];
-    const std::vector<std::string_view> args(words.begin(), words.end());
-    if (!Dispatch(call.state, session, args)) {
-      session.in_multi = true;
-      call.waits = true;
-      return;
-    }
-    ++session.exec_at;
-  }
-  EndMulti(session);
+  call.reply.Array(session.queued.size());
+  session.exec.emplace();
+  session.exec->queued = std::move(session.queued);
+  session.exec->db = session.db;
+  session.EndMulti();
+  RunQueued(call);
 }
 
 }  // namespace spillway::server

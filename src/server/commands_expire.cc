@@ -1,9 +1,11 @@
-// Expiry: the time a key has.
+// SPDX-License-Identifier: Apache-2.0
+// Expiry: a key's time to live.
 #include <limits>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "base/mutant.h"
 #include "server/commands.h"
 #include "wire/request.h"
 
@@ -53,7 +55,7 @@ bool ReadConditions(Call& call, Conditions* conditions) {
   return true;
 }
 
-// Whether the new end may take the place of the old one; empty: there is none.
+// Whether NX, XX, GT and LT allow the new deadline. `old` empty: the key has none.
 bool Allowed(const Conditions& conditions, std::optional<std::int64_t> old, std::int64_t when) {
   if (conditions.none && old) return false;
   if (conditions.some && !old) return false;
@@ -85,13 +87,13 @@ void ExpireGeneric(Call& call, std::int64_t base, bool seconds) {
   }
   if (when <= call.state.UnixMs()) {
     call.state.direct().Erase(key);
-  } else if (!ChangeDeadline(call, key, call.state.FromUnixMs(when)) || call.failed) {
-    return;
+  } else {
+    ChangeDeadline(call, key, call.state.FromUnixMs(when));
   }
   call.reply.Integer(1);
 }
 
-// -2: no such key; -1: no end.
+// -2: no such key; -1: no deadline.
 std::int64_t EndOf(Call& call, bool* answered) {
   std::string buffer;
   const std::string_view key = KeyArg(call, 1, &buffer);
@@ -142,7 +144,7 @@ bool ExpireOption(Call& call, std::string_view option, std::string_view text,
     }
     when += now;
   }
-  *unix_ms = when;
+  *unix_ms = when + (!from_now && !seconds && MutantOn(Mutant::kGetExOffByOneMs) ? 1 : 0);
   return true;
 }
 
@@ -161,7 +163,8 @@ void Persist(Call& call) {
   if (key.empty()) return;
   const std::optional<TimePoint> deadline = call.state.direct().DeadlineOf(key);
   if (!deadline || *deadline == TimePoint::max()) return call.reply.Integer(0);
-  if (ChangeDeadline(call, key, TimePoint::max()) && !call.failed) call.reply.Integer(1);
+  ChangeDeadline(call, key, TimePoint::max());
+  call.reply.Integer(1);
 }
 
 }  // namespace spillway::server

@@ -1,5 +1,5 @@
-// SPILL.GRAPH: the steps of agents, told as they happen. Keys in it are those of
-// database 0.
+// SPDX-License-Identifier: Apache-2.0
+// SPILL.GRAPH: the steps of agents, reported as they happen. Its keys are those of database 0.
 #include <optional>
 #include <vector>
 
@@ -51,7 +51,7 @@ void GraphEnd(Call& call) {
   Answer(call, call.state.graph()->EndRun(call.arg(2), RunState::kFinished, Now(call)));
 }
 
-// Each step and how many completions come before it; null: it will not run.
+// Each step and the number of completions before it can start. Null: it will not run.
 void GraphSteps(Call& call) {
   const auto steps = call.state.graph()->Steps(call.arg(2), Now(call));
   if (!steps) return call.Error(fmt::format("ERR {}", steps.error().message));
@@ -62,7 +62,7 @@ void GraphSteps(Call& call) {
   }
 }
 
-// The first keys the graph would let go.
+// Keys in eviction order by the graph, evict-first in front.
 void GraphOrder(Call& call) {
   constexpr std::size_t kMost = 1000;
   const std::vector<std::string> keys = call.state.graph()->eviction_order(kMost, Now(call));

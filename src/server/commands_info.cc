@@ -1,4 +1,5 @@
-// INFO: sections as Redis has them, and one of our own.
+// SPDX-License-Identifier: Apache-2.0
+// INFO: the sections of Redis, and one named Spillway.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/mutant.h"
 #include "base/parse.h"
 #include "server/commands.h"
 #include "spillway/version.h"
@@ -61,15 +63,15 @@ Lines Memory(State&, const Stats& stats) {
 
 Lines StatsOf(State& state, const Stats& stats) {
   const State::Counters& c = state.counters;
-  const std::uint64_t expired = stats.left_by_reason[static_cast<std::size_t>(Reason::kExpired)];
+  const std::uint64_t expired = stats.removed_by_reason[static_cast<std::size_t>(Reason::kExpired)];
   std::uint64_t evicted = 0;
-  for (std::size_t i = 0; i < stats.left_by_reason.size(); ++i) {
+  for (std::size_t i = 0; i < stats.removed_by_reason.size(); ++i) {
     const auto reason = static_cast<Reason>(i);
     if (reason == Reason::kErased || reason == Reason::kReplaced || reason == Reason::kCleared ||
         reason == Reason::kExpired) {
       continue;
     }
-    evicted += stats.left_by_reason[i];
+    evicted += stats.removed_by_reason[i];
   }
   return fmt::format(
       "total_connections_received:{}\r\ntotal_commands_processed:{}\r\n"
@@ -98,11 +100,24 @@ Lines Cpu(State&) {
 
 Lines Keyspace(State& state) {
   Lines lines;
-  for (int db = 0; db < kDatabases; ++db) {
-    const std::size_t keys = state.SizeOf(db);
-    if (keys > 0) lines += fmt::format("db{}:keys={},expires=0,avg_ttl=0\r\n", db, keys);
+  const auto counts = state.CountDatabases();
+  for (std::size_t db = 0; db < counts.size(); ++db) {
+    const Index::Count& count = counts.at(db);
+    if (count.entries == 0) continue;
+    lines += fmt::format("db{}:keys={},expires={},avg_ttl=0\r\n", db, count.entries,
+                         MutantOn(Mutant::kKeyspaceExpiresZero) ? 0 : count.with_deadline);
   }
   return lines;
+}
+
+// The lines of a master without replicas: tools expect them.
+Lines Replication(State& state) {
+  return fmt::format(
+      "role:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\n"
+      "master_replid:{}\r\nmaster_replid2:{:040d}\r\nmaster_repl_offset:0\r\n"
+      "second_repl_offset:-1\r\nrepl_backlog_active:0\r\nrepl_backlog_size:0\r\n"
+      "repl_backlog_first_byte_offset:0\r\nrepl_backlog_histlen:0\r\n",
+      state.run_id, 0);
 }
 
 void CountsOf(State& state, const Command& command, Lines* lines) {
@@ -174,7 +189,7 @@ void Info(Call& call) {
     if (section.name == "Memory") text += Memory(state, stats);
     if (section.name == "Persistence") text += fmt::format("loading:{}\r\n", stats.loading ? 1 : 0);
     if (section.name == "Stats") text += StatsOf(state, stats);
-    if (section.name == "Replication") text += "role:master\r\nconnected_slaves:0\r\n";
+    if (section.name == "Replication") text += Replication(state);
     if (section.name == "CPU") text += Cpu(state);
     if (section.name == "Commandstats") text += CommandStats(state);
     if (section.name == "Cluster") text += "cluster_enabled:0\r\n";

@@ -1,12 +1,16 @@
-// Keys: whether they are there, and which there are.
+// SPDX-License-Identifier: Apache-2.0
+// Keys: presence, iteration, flush, and attributes.
+#include <malloc.h>
+
 #include <algorithm>
 #include <limits>
-#include <random>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "base/mutant.h"
 #include "server/commands.h"
+#include "server/lmcache_key.h"
 #include "wire/glob.h"
 #include "wire/request.h"
 
@@ -14,30 +18,20 @@ namespace spillway::server {
 
 namespace {
 
-// Buckets of the index looked at in one event of the cache's strand.
+// Buckets of the index that one event of the cache's strand scans: a long one would delay others.
 constexpr std::size_t kBucketsAtOnce = 512;
 
 std::int64_t CountKeys(Call& call, bool (*each)(Call& call, std::string_view key)) {
   std::int64_t count = 0;
   std::string buffer;
   for (std::size_t i = 1; i < call.args.size(); ++i) {
-    if (call.arg(i).size() > kDbKeyMax) continue;  // Such a key can't be there.
+    if (call.arg(i).size() > kDbKeyMax) continue;  // The cache has no such long key.
     if (each(call, CacheKey(call.session.db, call.arg(i), &buffer))) ++count;
   }
   return count;
 }
 
-void EraseDb(State& state, int db) {
-  std::vector<std::string> keys;
-  std::uint64_t cursor = 0;
-  do {
-    keys.clear();
-    cursor = state.direct().Scan(cursor, kBucketsAtOnce, [&](std::string_view key) {
-      if (DbKeyOf(key).db == db) keys.emplace_back(key);
-    });
-    for (const std::string& key : keys) state.direct().Erase(key);
-  } while (cursor != 0);
-}
+std::uint8_t GroupOf(const Session& session) { return static_cast<std::uint8_t>(session.db); }
 
 bool FlushMode(Call& call) {
   const bool fits =
@@ -55,8 +49,12 @@ void Del(Call& call) {
 }
 
 void Exists(Call& call) {
-  call.reply.Integer(CountKeys(
-      call, [](Call& c, std::string_view key) { return c.state.direct().Contains(key); }));
+  call.reply.Integer(CountKeys(call, [](Call& c, std::string_view key) {
+    if (!c.state.direct().Contains(key)) return false;
+    // LMCache's client reads what it was told of, and never comes back from a miss.
+    if (!c.session.said_hello && IsLmcacheKey(DbKeyOf(key).key)) c.state.announced.Keep(key);
+    return true;
+  }));
 }
 
 void Touch(Call& call) {
@@ -77,12 +75,13 @@ void Keys(Call& call) {
   wire::ReplyWriter list(&found, call.session.protocol);
   std::uint64_t cursor = 0;
   do {
-    cursor = call.state.direct().Scan(cursor, kBucketsAtOnce, [&](std::string_view key) {
+    const auto visit = [&](std::string_view key) {
       const DbKey of = DbKeyOf(key);
       if (of.db != call.session.db || !wire::GlobMatches(pattern, of.key)) return;
       list.Bulk(of.key);
       ++count;
-    });
+    };
+    cursor = call.state.direct().Scan(cursor, kBucketsAtOnce, visit, GroupOf(call.session));
     if (found.size() > call.state.settings.output_max) {
       call.Error("ERR the keys are more than output_max holds; use SCAN");
       return;
@@ -147,19 +146,20 @@ void Scan(Call& call) {
   std::size_t count = 0;
   std::int64_t seen = 0;
   wire::ReplyWriter list(&found, call.session.protocol);
-  // As Redis: as many keys as asked for, but no more than ten times as many places.
+  // As in Redis: up to COUNT keys, from at most ten times as many buckets.
   std::int64_t places = options.count > std::numeric_limits<std::int64_t>::max() / 10
                             ? std::numeric_limits<std::int64_t>::max()
                             : options.count * 10;
   do {
-    cursor = call.state.direct().Scan(cursor, [&](std::string_view key) {
+    const auto visit = [&](std::string_view key) {
       const DbKey of = DbKeyOf(key);
       ++seen;
       if (of.db != call.session.db || !options.strings) return;
       if (options.matches && !wire::GlobMatches(options.pattern, of.key)) return;
       list.Bulk(of.key);
       ++count;
-    });
+    };
+    cursor = call.state.direct().Scan(cursor, 1, visit, GroupOf(call.session));
   } while (cursor != 0 && seen < options.count && --places > 0 &&
            found.size() < call.state.settings.output_max);
   call.reply.Array(2);
@@ -169,46 +169,53 @@ void Scan(Call& call) {
 }
 
 void RandomKey(Call& call) {
-  static thread_local std::minstd_rand random(std::random_device{}());  // real world: any key
-  if (call.state.SizeOf(call.session.db) == 0) return call.reply.Null();
-  std::vector<std::string> keys;
-  std::uint64_t cursor = random();
-  // From a place at random on, around once.
-  for (int rounds = 0; rounds < 2 && keys.empty();) {
-    cursor = call.state.direct().Scan(cursor, 4, [&](std::string_view key) {
-      const DbKey of = DbKeyOf(key);
-      if (of.db == call.session.db) keys.emplace_back(of.key);
-    });
-    if (cursor == 0) ++rounds;
-  }
-  keys.empty() ? call.reply.Null() : call.reply.Bulk(keys[random() % keys.size()]);
+  const std::uint8_t group =
+      MutantOn(Mutant::kRandomKeyOtherDb) ? std::uint8_t{0} : GroupOf(call.session);
+  std::minstd_rand& random = call.state.random;
+  const std::uint64_t draw = std::uint64_t{random()} << 32 | random();
+  const std::string key = call.state.direct().AnyKey(group, draw);
+  key.empty() ? call.reply.Null() : call.reply.Bulk(DbKeyOf(key).key);
 }
 
 void DbSize(Call& call) {
   call.reply.Integer(static_cast<std::int64_t>(call.state.SizeOf(call.session.db)));
 }
 
+namespace {
+// Returns the memory of many keys' names to the system: the allocator keeps small pieces by itself.
+void ReturnNames(std::size_t before, std::size_t after) {
+  constexpr std::size_t kMany = 16'384;
+  if (before - std::min(before, after) >= kMany) malloc_trim(0);
+}
+}  // namespace
+
 void FlushAll(Call& call) {
   if (!FlushMode(call)) return;
+  for (int db = 0; db < kDatabases; ++db) call.state.NoteFlush(db);
+  const std::size_t before = call.state.cache().size();
   call.state.direct().Clear();
+  ReturnNames(before, call.state.cache().size());
   call.reply.Ok();
 }
 
+// Erases all keys of this database, and no others.
 void FlushDb(Call& call) {
   if (!FlushMode(call)) return;
-  const std::size_t ours = call.state.SizeOf(call.session.db);
-  if (ours == call.state.cache().size()) {
+  call.state.NoteFlush(call.session.db);
+  const std::size_t before = call.state.cache().size();
+  if (MutantOn(Mutant::kFlushDbClearsAll)) {
     call.state.direct().Clear();
   } else {
-    EraseDb(call.state, call.session.db);
+    call.state.direct().ClearGroup(GroupOf(call.session));
   }
+  ReturnNames(before, call.state.cache().size());
   call.reply.Ok();
 }
 
 // --- OBJECT, MEMORY ---
 
 namespace {
-// The key of OBJECT and MEMORY, or an answer.
+// Facts of the key that OBJECT or MEMORY names. Empty: a reply has been written.
 std::optional<Direct::Facts> FactsArg(Call& call) {
   std::string buffer;
   const std::string_view key = KeyArg(call, 2, &buffer);
@@ -218,7 +225,7 @@ std::optional<Direct::Facts> FactsArg(Call& call) {
   return facts;
 }
 
-// As Redis would keep it: whole numbers as such.
+// Whether Redis would store the value as an integer.
 bool IsNumber(std::string_view text, std::int64_t* number) {
   return text.size() <= 20 && wire::ReadInteger(text, number);
 }

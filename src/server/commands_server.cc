@@ -1,10 +1,12 @@
-// The daemon about itself: commands, settings, the slow log.
+// SPDX-License-Identifier: Apache-2.0
+// COMMAND, CONFIG, SLOWLOG, TIME and HELP.
 #include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/renamed.h"
 #include "server/commands.h"
 #include "wire/glob.h"
 #include "wire/request.h"
@@ -12,7 +14,7 @@
 namespace spillway::server {
 
 void Time(Call& call) {
-  const auto now = std::chrono::system_clock::now();  // real world: that is what it asks for
+  const auto now = std::chrono::system_clock::now();  // real world: TIME returns it
   const auto us =
       std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
   call.reply.Array(2);
@@ -57,7 +59,7 @@ void ReplyInfo(Call& call, const Command& command, bool with_subcommands) {
   for (const Command& sub : command.subcommands) ReplyInfo(call, sub, false);
 }
 
-// A command or "parent|sub".
+// By the name of a command, or "parent|sub".
 const Command* Named(std::string_view name) {
   const std::size_t bar = name.find('|');
   const Command* const command = FindCommand(name.substr(0, bar));
@@ -123,7 +125,7 @@ void CommandList(Call& call) {
 
 namespace {
 
-// What clients look for and nobody can change here.
+// Settings of Redis that clients read. They are fixed here.
 constexpr std::pair<std::string_view, std::string_view> kFixed[] = {
     {"databases", "16"},
     {"save", ""},
@@ -134,6 +136,11 @@ constexpr std::pair<std::string_view, std::string_view> kFixed[] = {
 }  // namespace
 
 void ConfigGet(Call& call) {
+  for (const std::string_view name : call.args.subspan(2)) {
+    if (const std::string now = ItIsNow(Lower(name)); !now.empty()) {
+      return call.Error(fmt::format("ERR unknown setting '{}'{}", name, now));
+    }
+  }
   std::vector<std::pair<std::string, std::string>> found;
   const auto offer = [&](std::string_view name, const std::string& value) {
     if (name.empty()) return;
@@ -165,6 +172,9 @@ void ConfigSet(Call& call) {
   for (std::size_t i = 2; i < call.args.size(); i += 2) {
     const SettingRow* const row = FindRow(call.arg(i));
     if (row == nullptr) {
+      if (const std::string now = ItIsNow(Lower(call.arg(i))); !now.empty()) {
+        return call.Error(fmt::format("ERR unknown setting '{}'{}", call.arg(i), now));
+      }
       return call.Error(fmt::format(
           "ERR Unknown option or number of arguments for CONFIG SET - '{}'", call.arg(i)));
     }
@@ -179,8 +189,16 @@ void ConfigSet(Call& call) {
                       ok.error().message));
     }
   }
-  if (const Status ok = CheckSettings(changed); !ok) {
+  const std::string_view password = PasswordChange(call.state.settings, changed);
+  if (const Status ok = CheckChange(call.state.settings, changed); !ok) {
+    if (!password.empty()) {
+      LogWarning("CONFIG SET by {}: the password was not {}: {}", call.session.address, password,
+                 ok.error().message);
+    }
     return call.Error(fmt::format("ERR CONFIG SET failed - {}", ok.error().message));
+  }
+  if (!password.empty()) {
+    LogWarning("CONFIG SET by {}: the password was {}", call.session.address, password);
   }
   call.state.settings = std::move(changed);
   call.reply.Ok();

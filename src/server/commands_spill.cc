@@ -1,15 +1,23 @@
-// SPILL.*: what the cache can do beyond Redis.
+// SPDX-License-Identifier: Apache-2.0
+// SPILL.*: commands beyond those of Redis.
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstring>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/mutant.h"
 #include "base/parse.h"
+#include "base/printable.h"
 #include "cache/stats_json.h"
 #include "server/commands.h"
+#include "server/writes.h"
 #include "wire/request.h"
 
 namespace spillway::server {
@@ -35,7 +43,7 @@ bool ReadHint(std::string_view word, Hint* hint) {
   return false;
 }
 
-// What is said of the next use. kOther: the word is none of these.
+// Reads an option about the next use: HINT, ETA, STEP, RECOMPUTE. kOther: `word` is none of them.
 enum class Word : std::uint8_t { kRead, kBad, kOther };
 
 Word ReadAdvice(Call& call, std::string_view word, std::string_view value, SetOptions* said) {
@@ -104,7 +112,7 @@ bool ReadSpillOptions(Call& call, std::size_t from, SpillOptions* options) {
   return true;
 }
 
-// Of a read or a touch.
+// The options of a read or a touch.
 bool ReadAllAdvice(Call& call, std::size_t from, SetOptions* said) {
   for (std::size_t i = from; i < call.args.size(); i += 2) {
     if (i + 1 >= call.args.size()) {
@@ -126,13 +134,10 @@ bool ReadAllAdvice(Call& call, std::size_t from, SetOptions* said) {
 
 void AnswerStored(Call& call, Stored stored) {
   if (stored == Stored::kYes) call.reply.Ok();
-  if (stored == Stored::kRefused) {
-    call.state.counters.refused_writes.fetch_add(1, std::memory_order_relaxed);
-    call.Error(kOutOfMemory);
-  }
+  if (stored == Stored::kRefused) Refuse(call);
 }
 
-// All keys from argument `from` on, as the cache knows them.
+// The cache keys of all arguments from `from` on.
 std::vector<std::string> KeysFrom(Call& call, std::size_t from) {
   std::vector<std::string> keys;
   std::string buffer;
@@ -150,8 +155,7 @@ void SpillSet(Call& call) {
   std::string buffer;
   const std::string_view key = KeyArg(call, 1, &buffer);
   if (key.empty()) return;
-  AnswerStored(call, StoreValue(call, key, call.session.db, ValueArg(call, 2), options.set,
-                                EndOf(call, options.ttl)));
+  DoWrite(call, {key, 2, options.set, EndOf(call, options.ttl)}, AnswerStored);
 }
 
 // The value, its tokens, generation, agent and meta.
@@ -191,7 +195,7 @@ void SpillGet(Call& call) {
   call.reply.Bulk("value");
   if (!range) return ReplyValue(call, std::move(lease));
   const auto first = std::min<std::size_t>(static_cast<std::size_t>(offset), lease.size());
-  call.reply.Bulk(lease.text().substr(first, static_cast<std::size_t>(bytes)));
+  ReplyRange(call, std::move(lease), first, static_cast<std::size_t>(bytes));
 }
 
 void SpillMatch(Call& call) {
@@ -222,7 +226,7 @@ void SpillExplain(Call& call) {
   if (!key.empty()) call.reply.Verbatim(call.state.cache().Explain(key));
 }
 
-// SPILL.STATS [JSON]: few numbers, or all there is.
+// SPILL.STATS [JSON]: the main counters, or all statistics.
 void SpillStats(Call& call) {
   const Stats stats = call.state.cache().stats();
   const State::Counters& c = call.state.counters;
@@ -263,6 +267,35 @@ void SpillStats(Call& call) {
   }
 }
 
+// All SPILL commands, or the one that is named, as the command table has them.
+void SpillHelp(Call& call) {
+  constexpr std::string_view kPrefix = "spill.";
+  std::string only;
+  if (call.args.size() > 1) {
+    for (const char c : call.arg(1)) {
+      only += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    if (!only.starts_with(kPrefix)) only.insert(0, kPrefix);
+  }
+  std::vector<const Command*> found;
+  for (const Command& command : Commands()) {
+    if (only.empty() ? command.name.starts_with(kPrefix) : command.name == only) {
+      found.push_back(&command);
+    }
+  }
+  if (found.empty()) {
+    return call.Error(fmt::format("ERR '{}' is no SPILL command; SPILL.HELP lists them",
+                                  Printable(call.arg(1), 64)));
+  }
+  call.reply.Array(2 * found.size());
+  for (const Command* command : found) {
+    std::string name(command->name);
+    for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    call.reply.Simple(name);
+    call.reply.Simple(fmt::format("    {}", command->summary));
+  }
+}
+
 void SpillMode(Call& call) {
   Cache& cache = call.state.cache();
   const std::optional<double> pressure = cache.pressure();
@@ -277,7 +310,7 @@ void SpillMode(Call& call) {
   call.reply.Boolean(cache.is_blocked());
 }
 
-// At once, as far as that goes: who runs commands waits for nothing.
+// Frees what can be freed at once: the thread that runs commands must not wait.
 void SpillReclaim(Call& call) {
   const Result<Bytes> bytes = ParseBytes(call.arg(1));
   if (!bytes) return call.Error(fmt::format("ERR {}", bytes.error().message));
@@ -289,7 +322,8 @@ void SpillReclaim(Call& call) {
   call.reply.Bulk(reclaimed.why_not_more);
 }
 
-// One sample by hand, for trials: acts once; the source's next one counts again.
+// Runs one pass of the policy with a given pressure, for trials. The next sample of the source
+// counts again.
 void SpillPressure(Call& call) {
   double pressure = 0;
   const std::string_view text = call.arg(1);
@@ -306,19 +340,35 @@ void SpillPressure(Call& call) {
   call.reply.Integer(static_cast<std::int64_t>(applied.left.size()));
 }
 
-// What the demo says of itself. Of figures those before a wrong one are taken.
-void SpillCaption(Call& call) {
-  if (call.args.size() % 2 == 0) return call.SyntaxError();
-  Caption& caption = call.state.caption;
-  for (std::size_t i = 3; i + 1 < call.args.size(); i += 2) {
-    const Status told = caption.Tell(call.arg(i), call.arg(i + 1));
-    if (!told) return call.Error(fmt::format("ERR {}", told.error().message));
+// --- a value in pieces: it may be larger than one argument ---
+
+namespace {
+
+void NoRoomFor(Call& call, const Direct::Wrote& wrote) {
+  const bool waits = !call.session.suspended.time_over;
+  if (wrote.soon && waits) return call.Suspend(Wait::kRoom);
+  if (!wrote.status) {
+    const Error& error = wrote.status.error();
+    if (error.code == Code::kInvalidArgument || error.code == Code::kTooLarge) {
+      return call.Error(fmt::format("ERR {}", error.message));
+    }
   }
-  caption.Say(call.arg(1), call.arg(2));
-  call.reply.Ok();
+  if (waits && call.state.ReclaimStalledRoom()) return call.Suspend(Wait::kRoom);
+  Refuse(call);
 }
 
-// --- a value in pieces, for those larger than one argument may be ---
+void NoUpload(Call& call) {
+  call.session.upload_given_up
+      ? call.Error(fmt::format(
+            "ERR the room of SPILL.BEGIN was given to another write, since fewer than {} KiB came "
+            "within {} s; begin again",
+            RoomPace::kBytes / kKiB, RoomPace::kWithin / std::chrono::seconds(1)))
+      : call.Error(fmt::format("ERR {} without SPILL.BEGIN", call.command.name == "spill.append"
+                                                                 ? "SPILL.APPEND"
+                                                                 : "SPILL.COMMIT"));
+}
+
+}  // namespace
 
 void SpillBegin(Call& call) {
   SpillOptions options;
@@ -331,6 +381,7 @@ void SpillBegin(Call& call) {
   if (key.empty()) return;
   Session& session = call.session;
   session.upload.reset();
+  session.upload_given_up = false;
   Session::Upload upload;
   upload.key = key;
   upload.ttl = options.ttl;
@@ -338,28 +389,20 @@ void SpillBegin(Call& call) {
   upload.eta = options.set.eta;
   upload.recompute = options.set.recompute;
   upload.step = options.set.step;
-  const Direct::Wrote wrote =
-      call.state.direct().Reserve(key, static_cast<Bytes>(bytes), options.set, &upload.room);
-  if (wrote.soon && !session.no_more_waiting) {
-    session.room_is_coming = call.waits = true;
-    return;
-  }
-  if (!upload.room) {
-    const Code code = wrote.status ? Code::kBlocked : wrote.status.error().code;
-    if (code == Code::kInvalidArgument || code == Code::kTooLarge) {
-      return call.Error(fmt::format("ERR {}", wrote.status.error().message));
-    }
-    return AnswerStored(call, Stored::kRefused);
-  }
+  const Direct::Wrote wrote = call.state.direct().Reserve(
+      key, static_cast<Bytes>(bytes), options.set, &upload.room, Direct::Old::kStays);
+  if (!upload.room) return NoRoomFor(call, wrote);
+  session.upload_pace.BeginIfEnded(call.state.direct().Now());
   session.upload = std::move(upload);
   call.reply.Ok();
 }
 
 void SpillAppend(Call& call) {
   Session& session = call.session;
-  if (!session.upload) return call.Error("ERR SPILL.APPEND without SPILL.BEGIN");
+  if (!session.upload) return NoUpload(call);
+  if (MutantOn(Mutant::kTrickleHoldsRoom)) session.upload_pace.Begin(call.state.direct().Now());
   Session::Upload& upload = *session.upload;
-  if (session.apart_at == 1) {  // It went straight to where it belongs.
+  if (session.apart_at == 1) {  // The bytes were received straight into the reservation.
     upload.filled += session.apart_bytes;
     return call.reply.Integer(static_cast<std::int64_t>(upload.filled));
   }
@@ -370,19 +413,19 @@ void SpillAppend(Call& call) {
   }
   std::memcpy(upload.room.data() + upload.filled, piece.data(), piece.size());
   upload.filled += piece.size();
+  session.upload_pace.Came(piece.size(), call.state.direct().Now());
   call.reply.Integer(static_cast<std::int64_t>(upload.filled));
 }
 
 void SpillCommit(Call& call) {
   Session& session = call.session;
-  if (!session.upload) return call.Error("ERR SPILL.COMMIT without SPILL.BEGIN");
+  if (!session.upload) return NoUpload(call);
   Session::Upload& upload = *session.upload;
   if (upload.filled != upload.room.size()) {
     return call.Error(
         fmt::format("ERR only {} of {} bytes are there", upload.filled, upload.room.size()));
   }
   const Direct::Wrote wrote = call.state.direct().Commit(&upload.room, EndOf(call, upload.ttl));
-  if (wrote.status && wrote.was_new) call.state.CountNew(DbKeyOf(upload.key).db);
   if (wrote.status) {
     SetOptions said;
     said.hint = upload.hint;
@@ -392,6 +435,7 @@ void SpillCommit(Call& call) {
     call.state.direct().Advise(upload.key, said);
   }
   session.upload.reset();
+  session.upload_pace.End();
   AnswerStored(call, wrote.status ? Stored::kYes : Stored::kRefused);
 }
 

@@ -1,4 +1,5 @@
-// Strings: the values themselves.
+// SPDX-License-Identifier: Apache-2.0
+// Strings: reading and writing values.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -6,14 +7,16 @@
 #include <fmt/format.h>
 
 #include "server/commands.h"
+#include "server/keys_of.h"
 #include "server/lmcache_key.h"
+#include "server/writes.h"
 #include "wire/request.h"
 
 namespace spillway::server {
 
 namespace {
 
-// What SET and GETEX may say behind the key.
+// The options of SET and GETEX.
 struct Extras {
   bool only_new = false;
   bool only_there = false;
@@ -29,23 +32,25 @@ bool IsExpire(std::string_view word) {
          SameWord(word, "pxat");
 }
 
+// As in Redis an option may be repeated, and the last one counts.
 bool ReadExtra(Call& call, bool of_set, std::size_t* i, Extras* extras) {
   const std::string_view word = call.arg(*i);
   const bool timed = !extras->expire.empty() || extras->keep_ttl || extras->persist;
   if (IsExpire(word)) {
-    if (timed || *i + 1 >= call.args.size()) return false;
+    const bool again = !extras->expire.empty() && SameWord(extras->expire, word);
+    if ((timed && !again) || *i + 1 >= call.args.size()) return false;
     extras->expire = word;
     extras->expire_text = call.arg(++*i);
     return true;
   }
   if (!of_set) {
-    extras->persist = SameWord(word, "persist") && !timed;
-    return extras->persist;
+    if (!SameWord(word, "persist") || (timed && !extras->persist)) return false;
+    return extras->persist = true;
   }
   if (SameWord(word, "nx") && !extras->only_there) return extras->only_new = true;
   if (SameWord(word, "xx") && !extras->only_new) return extras->only_there = true;
   if (SameWord(word, "get")) return extras->get = true;
-  if (SameWord(word, "keepttl") && !timed) return extras->keep_ttl = true;
+  if (SameWord(word, "keepttl") && (!timed || extras->keep_ttl)) return extras->keep_ttl = true;
   return false;
 }
 
@@ -58,12 +63,12 @@ bool ReadExtras(Call& call, std::size_t from, bool of_set, Extras* extras) {
   return true;
 }
 
-// What is known of a value by its key and bytes alone. `parent` holds the key of
-// the other half of a pair: metadata goes before the bytes it speaks of.
+// Options derived from a value's key and bytes alone. `parent` holds the key of the other half of a
+// pair: the metadata entry is the parent of the bytes it describes.
 SetOptions OptionsFor(Call& call, std::string_view key, std::string_view bytes,
                       std::string* parent) {
   SetOptions options;
-  options.idle_ttl = false;  // Redis keys end by their own EXPIRE only.
+  options.idle_ttl = false;  // Keys of Redis expire by EXPIRE only.
   if (!key.ends_with("metadata") || !IsMetadata(key)) return options;
   std::string buffer;
   *parent = CacheKey(call.session.db, PairOf(key), &buffer);
@@ -72,46 +77,76 @@ SetOptions OptionsFor(Call& call, std::string_view key, std::string_view bytes,
   return options;
 }
 
-Stored Store(Call& call, std::size_t key_at, std::string_view key, const Value& value,
-             TimePoint deadline) {
+// The write of argument `value_at` under the key in argument `key_at`.
+struct KeyWrite {
+  KeyWrite(Call& call, std::size_t key_at, std::string_view key, std::size_t value_at,
+           TimePoint deadline = TimePoint::max())
+      : write{key, value_at, OptionsFor(call, call.arg(key_at), BytesOf(call, value_at), &parent),
+              deadline} {}
   std::string parent;
-  const SetOptions options = OptionsFor(call, call.arg(key_at), value.bytes, &parent);
-  return StoreValue(call, key, call.session.db, value, options, deadline);
+  Write write;
+};
+
+// Of a write that ends in +OK.
+void AnswerOk(Call& call, Stored stored) {
+  if (stored == Stored::kYes) return call.reply.Ok();
+  if (stored != Stored::kRefused) return;
+  std::string buffer;
+  const std::string_view key = KeyArg(call, 1, &buffer);
+  DropInstead(call, call.arg(1), key) ? call.reply.Ok() : call.Error(kOutOfMemory);
 }
 
-// The plain write that ends in +OK.
-void StoreAndAnswer(Call& call, std::string_view key, std::size_t value_at, TimePoint deadline) {
-  switch (Store(call, 1, key, ValueArg(call, value_at), deadline)) {
-    case Stored::kYes:
-      call.reply.Ok();
-      return;
-    case Stored::kRefused:
-      DropInstead(call, call.arg(1), key) ? call.reply.Ok() : call.Error(kOutOfMemory);
-      return;
-    case Stored::kWaits:
-    case Stored::kFailed:
-      return;
-  }
-}
-
-// Of a write that tells more than that it was done: it can't be dropped.
-bool StoreOrError(Call& call, std::string_view key, std::size_t value_at, TimePoint deadline) {
-  switch (Store(call, 1, key, ValueArg(call, value_at), deadline)) {
-    case Stored::kYes:
-      return true;
-    case Stored::kRefused:
-      call.state.counters.refused_writes.fetch_add(1, std::memory_order_relaxed);
-      call.Error(kOutOfMemory);
-      return false;
-    case Stored::kWaits:
-    case Stored::kFailed:
-      break;
-  }
-  return false;
+// Of a write that tells more than that it was done, and so can't be dropped. False: it
+// was not, and that has been answered.
+bool IsStored(Call& call, Stored stored) {
+  if (stored == Stored::kRefused) Refuse(call);
+  return stored == Stored::kYes;
 }
 
 void ReplyOrNull(Call& call, Lease lease) {
   lease ? ReplyValue(call, std::move(lease)) : call.reply.Null();
+}
+
+// A value that is answered once the write of its key is done: a small one is copied,
+// so that the write may take its place meanwhile.
+class OldValue {
+ public:
+  OldValue() = default;
+  explicit OldValue(Lease lease) : there_(!!lease), lease_(std::move(lease)) {
+    if (!there_ || lease_.size() > kKiB) return;
+    small_ = lease_.text();
+    lease_.Release();
+  }
+  bool there() const { return there_; }
+  // Copies it, so that the new one may have its place. False: it is too large for that,
+  // or has been.
+  bool LetGo(Call& call) {
+    if (!lease_ || lease_.size() > call.state.settings.output_max / 2) return false;
+    small_ = lease_.text();
+    lease_.Release();
+    return true;
+  }
+  void Reply(Call& call) {
+    if (!there_) return call.reply.Null();
+    lease_ ? ReplyValue(call, std::move(lease_)) : call.reply.Bulk(small_);
+  }
+
+ private:
+  bool there_ = false;
+  std::string small_;
+  Lease lease_;
+};
+
+// A write that answers the value before, in which `old` is kept meanwhile.
+void Exchange(Call& call, const Write& write, OldValue old, bool get) {
+  Stored stored = TryWrite(call, write);
+  const bool lacks_room = stored == Stored::kRefused || stored == Stored::kRoom;
+  if (lacks_room && old.LetGo(call)) stored = TryWrite(call, write);
+  auto then = [get, old = std::move(old)](Call& done, Stored result) mutable {
+    if (!IsStored(done, result)) return;
+    get ? old.Reply(done) : done.reply.Ok();
+  };
+  Waits(stored) ? AwaitWrite(call, stored, write, std::move(then)) : then(call, stored);
 }
 
 }  // namespace
@@ -138,34 +173,33 @@ void Set(Call& call) {
   TimePoint deadline = TimePoint::max();
   if (!extras.expire.empty()) deadline = call.state.FromUnixMs(unix_ms);
   if (extras.keep_ttl) deadline = call.state.direct().DeadlineOf(key).value_or(TimePoint::max());
+  const KeyWrite of(call, 1, key, 2, deadline);
   if (!extras.only_new && !extras.only_there && !extras.get) {
-    StoreAndAnswer(call, key, 2, deadline);
-    return;
+    return DoWrite(call, of.write, AnswerOk);
   }
-  Lease old;
+  Lease lease;
   if (extras.get) {
-    const Read read = ReadValue(call, key, &old);
+    const Read read = ReadValue(call, key, &lease);
     if (read == Read::kWaits || read == Read::kFailed) return;
   }
-  const bool there = extras.get ? !!old : call.state.direct().Contains(key);
+  OldValue old(std::move(lease));
+  const bool there = extras.get ? old.there() : call.state.direct().Contains(key);
   if ((extras.only_new && there) || (extras.only_there && !there)) {
     call.session.room.Abort();
-    extras.get ? ReplyOrNull(call, std::move(old)) : call.reply.Null();
+    extras.get ? old.Reply(call) : call.reply.Null();
     return;
   }
-  if (!StoreOrError(call, key, 2, deadline)) return;
-  extras.get ? ReplyOrNull(call, std::move(old)) : call.reply.Ok();
+  Exchange(call, of.write, std::move(old), extras.get);
 }
 
 void SetNx(Call& call) {
   std::string buffer;
   const std::string_view key = KeyArg(call, 1, &buffer);
   if (key.empty()) return;
-  if (call.state.direct().Contains(key)) {
-    call.reply.Integer(0);
-  } else if (StoreOrError(call, key, 2, TimePoint::max())) {
-    call.reply.Integer(1);
-  }
+  if (call.state.direct().Contains(key)) return call.reply.Integer(0);
+  DoWrite(call, KeyWrite(call, 1, key, 2).write, [](Call& done, Stored stored) {
+    if (IsStored(done, stored)) done.reply.Integer(1);
+  });
 }
 
 namespace {
@@ -174,7 +208,8 @@ void SetFor(Call& call, std::string_view option) {
   if (!ExpireOption(call, option, call.arg(2), &unix_ms)) return;
   std::string buffer;
   const std::string_view key = KeyArg(call, 1, &buffer);
-  if (!key.empty()) StoreAndAnswer(call, key, 3, call.state.FromUnixMs(unix_ms));
+  if (key.empty()) return;
+  DoWrite(call, KeyWrite(call, 1, key, 3, call.state.FromUnixMs(unix_ms)).write, AnswerOk);
 }
 }  // namespace
 
@@ -188,7 +223,7 @@ void GetSet(Call& call) {
   Lease old;
   const Read read = ReadValue(call, key, &old);
   if (read == Read::kWaits || read == Read::kFailed) return;
-  if (StoreOrError(call, key, 2, TimePoint::max())) ReplyOrNull(call, std::move(old));
+  Exchange(call, KeyWrite(call, 1, key, 2).write, OldValue(std::move(old)), true);
 }
 
 void GetDel(Call& call) {
@@ -219,22 +254,56 @@ void GetEx(Call& call) {
   if (!extras.expire.empty() && !ExpireOption(call, extras.expire, extras.expire_text, &unix_ms)) {
     return;
   }
-  // A small value is copied first, so that nobody holds it while it is changed.
-  std::string small;
-  const bool is_small = lease.size() <= kKiB;
-  if (is_small) small = lease.text();
-  if (is_small) lease.Release();
-  bool done = true;
   if (!extras.expire.empty() && unix_ms <= call.state.UnixMs()) {
     call.state.direct().Erase(key);
   } else if (!extras.expire.empty()) {
-    done = ChangeDeadline(call, key, call.state.FromUnixMs(unix_ms));
+    ChangeDeadline(call, key, call.state.FromUnixMs(unix_ms));
   } else if (extras.persist) {
-    done = ChangeDeadline(call, key, TimePoint::max());
+    ChangeDeadline(call, key, TimePoint::max());
   }
-  if (!done || call.failed) return;
-  is_small ? call.reply.Bulk(small) : ReplyValue(call, std::move(lease));
+  ReplyValue(call, std::move(lease));
 }
+
+namespace {
+
+void GetTheRest(Call& call, std::size_t i);
+
+// The client reads first. A slow one keeps nobody from the keys.
+void PauseGets(Call& call, std::size_t i) {
+  call.state.key_locks.Release(call.session.id);
+  call.Suspend(Wait::kOutput, [i](Call& later) { GetTheRest(later, i); });
+}
+
+// The values of word `i` and behind, each as soon as it can be read: for those that have
+// no room in memory together.
+void GetTheRest(Call& call, std::size_t i) {
+  constexpr std::size_t kAtOnce = 64;
+  Session& session = call.session;
+  std::string buffer;
+  bool any = false;
+  for (; i < call.args.size(); ++i) {
+    if (session.out.over()) return PauseGets(call, i);
+    Lease lease;
+    const Read read = ReadValue(call, KeyArg(call, i, &buffer), &lease);
+    if (read == Read::kFailed) continue;  // The error stands in its place.
+    if (read != Read::kWaits) {
+      ReplyOrNull(call, std::move(lease));
+      any = true;
+      continue;
+    }
+    const std::size_t end = session.lacked_room ? 0 : std::min(i + kAtOnce, call.args.size());
+    session.held.clear();
+    for (std::size_t j = i + 1; j < end; ++j) {
+      const std::string_view key = KeyArg(call, j, &buffer);
+      if (call.state.direct().Contains(key)) session.wanted.emplace_back(key);
+    }
+    session.suspended.then = [i](Call& later) { GetTheRest(later, i); };
+    if (any) session.suspended.since = {};  // The bound is on each, not on all.
+    return;
+  }
+}
+
+}  // namespace
 
 void MGet(Call& call) {
   std::vector<Lease> leases(call.args.size() - 1);
@@ -242,18 +311,23 @@ void MGet(Call& call) {
   for (std::size_t i = 1; i < call.args.size(); ++i) {
     const std::string_view key = KeyArg(call, i, &buffer);
     if (key.empty()) return;
-    // All that have to be brought up are asked for at once.
+    // All values in lower tiers are fetched at once.
     if (ReadValue(call, key, &leases[i - 1]) == Read::kFailed) return;
   }
-  if (call.waits) return;
+  if (call.waits && !call.session.lacked_room) return;
   call.reply.Array(leases.size());
-  for (Lease& lease : leases) {
-    ReplyOrNull(call, std::move(lease));
-    if (call.session.out.held() <= call.state.settings.output_max) continue;
-    call.session.out.Clear();
-    call.session.close_after_replies = true;
-    call.Error("ERR the reply is larger than output_max");
-    return;
+  if (call.waits) {  // They have no room in memory together.
+    call.waits = false;
+    call.session.wanted.clear();
+    leases.clear();
+    HoldKeys(call);  // Until the client has to read first they are as they were at once.
+    return GetTheRest(call, 1);
+  }
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    ReplyOrNull(call, std::move(leases[i]));
+    if (call.session.out.held() <= call.state.settings.output_max / 2) continue;
+    leases.clear();
+    return PauseGets(call, i + 2);
   }
 }
 
@@ -265,22 +339,58 @@ bool OddPairs(Call& call) {
 }
 }  // namespace
 
+namespace {
+
+// The write of the pair at argument `i` ended with `stored`. False: the command has been answered.
+bool PairIsSet(Call& call, std::size_t i, Stored stored) {
+  if (stored == Stored::kYes) return true;
+  if (stored == Stored::kFailed) return false;
+  std::string buffer;
+  if (DropInstead(call, call.arg(i), KeyArg(call, i, &buffer))) return true;
+  call.Error(kOutOfMemory);
+  return false;
+}
+
+// All or none: erases the pairs before argument `i`.
+bool NewPairIsSet(Call& call, std::size_t i, Stored stored) {
+  if (stored == Stored::kYes) return true;
+  std::string buffer;
+  for (std::size_t done = 1; done < i; done += 2) {
+    call.state.direct().Erase(KeyArg(call, done, &buffer));
+  }
+  if (stored == Stored::kRefused) Refuse(call);
+  return false;
+}
+
+using PairSet = bool (*)(Call& call, std::size_t i, Stored stored);
+
+// Sets the pairs from argument `i` on, then calls `answer`.
+void SetPairs(Call& call, std::size_t i, PairSet is_set, void (*answer)(Call& call)) {
+  std::string buffer;
+  for (; i < call.args.size(); i += 2) {
+    const std::string_view key = KeyArg(call, i, &buffer);
+    const KeyWrite of(call, i, key, i + 1);
+    const Stored stored = TryWrite(call, of.write);
+    if (Waits(stored)) {
+      if (i > 1) call.session.half_done = true;
+      return AwaitWrite(call, stored, of.write, [=](Call& later, Stored then) {
+        if (is_set(later, i, then)) SetPairs(later, i + 2, is_set, answer);
+      });
+    }
+    if (!is_set(call, i, stored)) return;
+  }
+  answer(call);
+}
+
+}  // namespace
+
 void MSet(Call& call) {
   if (OddPairs(call)) return;
   std::string buffer;
   for (std::size_t i = 1; i < call.args.size(); i += 2) {
     if (KeyArg(call, i, &buffer).empty()) return;
   }
-  for (std::size_t i = 1; i < call.args.size(); i += 2) {
-    const std::string_view key = KeyArg(call, i, &buffer);
-    const Stored stored = Store(call, i, key, {call.arg(i + 1), false}, TimePoint::max());
-    if (stored == Stored::kRefused && !DropInstead(call, call.arg(i), key)) {
-      call.Error(kOutOfMemory);
-      return;
-    }
-    if (stored == Stored::kWaits || stored == Stored::kFailed) return;
-  }
-  call.reply.Ok();
+  SetPairs(call, 1, PairIsSet, [](Call& done) { done.reply.Ok(); });
 }
 
 void MSetNx(Call& call) {
@@ -289,24 +399,9 @@ void MSetNx(Call& call) {
   for (std::size_t i = 1; i < call.args.size(); i += 2) {
     const std::string_view key = KeyArg(call, i, &buffer);
     if (key.empty()) return;
-    if (!call.state.direct().Contains(key)) continue;
-    call.reply.Integer(0);
-    return;
+    if (call.state.direct().Contains(key)) return call.reply.Integer(0);
   }
-  std::vector<std::string> stored_keys;
-  for (std::size_t i = 1; i < call.args.size(); i += 2) {
-    const std::string_view key = KeyArg(call, i, &buffer);
-    const Stored stored = Store(call, i, key, {call.arg(i + 1), false}, TimePoint::max());
-    if (stored == Stored::kYes) {
-      stored_keys.emplace_back(key);
-      continue;
-    }
-    // All or none.
-    for (const std::string& done : stored_keys) call.state.direct().Erase(done);
-    if (stored == Stored::kRefused) call.Error(kOutOfMemory);
-    return;
-  }
-  call.reply.Integer(1);
+  SetPairs(call, 1, NewPairIsSet, [](Call& done) { done.reply.Integer(1); });
 }
 
 void StrLen(Call& call) {
@@ -339,8 +434,8 @@ void GetRange(Call& call) {
     call.reply.Bulk({});
     return;
   }
-  call.reply.Bulk(lease.text().substr(static_cast<std::size_t>(start),
-                                      static_cast<std::size_t>(end - start + 1)));
+  ReplyRange(call, std::move(lease), static_cast<std::size_t>(start),
+             static_cast<std::size_t>(end - start + 1));
 }
 
 void GetBit(Call& call) {

@@ -1,5 +1,7 @@
-// The daemon's file: [server] is ours, the rest is the cache's.
+// SPDX-License-Identifier: Apache-2.0
+// The daemon's configuration file: the table [server], and the cache's settings around it.
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -9,7 +11,9 @@
 #include "base/errors.h"
 #include "base/nearest.h"
 #include "base/printable.h"
+#include "base/renamed.h"
 #include "base/small_file.h"
+#include "base/toml_hint.h"
 #include "cache/parts.h"
 #include "cache/settings.h"
 #include "server/settings.h"
@@ -25,8 +29,10 @@ Error At(std::string_view file, const toml::node& node, std::string_view what) {
 Error Unknown(std::string_view file, const toml::node& node, std::string_view name) {
   std::vector<std::string_view> names{"password_file"};
   for (const SettingRow& row : SettingRows()) names.push_back(row.name);
-  return At(file, node,
-            fmt::format("server.{}: no such setting{}", Printable(name), DidYouMean(name, names)));
+  std::string hint = ItIsNow(name);
+  if (!hint.empty()) hint += ", and is no setting of the server: write it above [server]";
+  if (hint.empty()) hint = DidYouMean(name, names);
+  return At(file, node, fmt::format("server.{}: no such setting{}", Printable(name), hint));
 }
 
 std::optional<std::string> TextOf(const toml::node& node) {
@@ -69,14 +75,31 @@ Status ReadServer(const toml::table& table, std::string_view file, Settings* set
   return {};
 }
 
+// An address on which the daemon listens.
+struct Listener {
+  std::string_view name;  // Prefix of its settings: "" or "http_".
+  std::uint64_t port;
+  const std::string& bind;
+};
+std::array<Listener, 2> ListenersOf(const Settings& settings) {
+  return {Listener{"", settings.port, settings.bind},
+          Listener{"http_", settings.http_port, settings.http_bind}};
+}
+// Whether other machines can connect to it.
+bool IsWide(const Listener& listener) {
+  const bool loopback =
+      listener.bind == "127.0.0.1" || listener.bind == "::1" || listener.bind == "localhost";
+  return listener.port != 0 && !loopback;
+}
+
 }  // namespace
 
 Config DefaultConfig() {
   Config config;
-  // A socket's bytes live in RAM. As much as a host tier would take: a quarter of
-  // what is available, at most 64 GiB.
+  // Values that arrive by socket live in RAM: as much as a host tier takes by default, a quarter of
+  // the available memory, at most 64 GiB.
   config.cache.capacity = DefaultHostCapacity();
-  config.cache.ttl.reset();  // As in a host tier: nothing leaves for being idle.
+  config.cache.ttl.reset();  // As in a host tier: entries do not expire by being idle.
   return config;
 }
 
@@ -85,7 +108,9 @@ Result<Config> LoadConfig(const std::string& toml_text, std::string_view file, c
   try {
     table = toml::parse(toml_text);
   } catch (const toml::parse_error& error) {
-    return Bad(fmt::format("{}:{}: {}", file, error.source().begin.line, error.description()));
+    const std::uint32_t line = error.source().begin.line;
+    return Bad(
+        fmt::format("{}:{}: {}{}", file, line, error.description(), QuotesHint(toml_text, line)));
   }
   Config config = base;
   if (const toml::node* const server = table.get("server"); server != nullptr) {
@@ -103,24 +128,16 @@ Result<Config> LoadConfig(const std::string& toml_text, std::string_view file, c
 }
 
 Status CheckSettings(const Settings& settings) {
-  struct Door {
-    std::string_view name;
-    std::uint64_t port;
-    const std::string& bind;
-  };
-  for (const Door& door : {Door{"", settings.port, settings.bind},
-                           Door{"http_", settings.http_port, settings.http_bind}}) {
-    const bool loopback =
-        door.bind == "127.0.0.1" || door.bind == "::1" || door.bind == "localhost";
-    if (door.port > 65535) {
-      return Bad(
-          fmt::format("server.{}port: {} is no port; it must be 0 to 65535", door.name, door.port));
+  for (const Listener& listener : ListenersOf(settings)) {
+    if (listener.port > kPortMax) {
+      return Bad(fmt::format("server.{}port: {} is not a port; it must be 0 to {}", listener.name,
+                             listener.port, kPortMax));
     }
-    if (door.port != 0 && !loopback && settings.password.empty() && !settings.open_to_all) {
+    if (IsWide(listener) && settings.password.empty() && !settings.open_to_all) {
       return Bad(fmt::format(
           "server.{}bind: {} can be reached from other machines, and there is no password: set "
           "server.password_file, or bind to 127.0.0.1 (server.open_to_all = true if it is meant)",
-          door.name, door.bind));
+          listener.name, listener.bind));
     }
   }
   if (settings.bulk_max < kMiB) {
@@ -129,6 +146,52 @@ Status CheckSettings(const Settings& settings) {
   if (settings.clients_max == 0) return Bad("server.clients_max: it must be at least 1");
   if (settings.io_threads > 256) return Bad("server.io_threads: it must be 0 to 256");
   return {};
+}
+
+Status CheckChange(const Settings& before, const Settings& after) {
+  if (!before.password.empty() && after.password.empty()) {
+    for (const Listener& listener : ListenersOf(after)) {
+      if (!IsWide(listener)) continue;
+      return Bad(fmt::format(
+          "server.{}bind: {} can be reached from other machines, and the password would be "
+          "removed: "
+          "change server.password to another, or restart the daemon without one (with bind = "
+          "\"127.0.0.1\", or open_to_all = true if it is meant)",
+          listener.name, listener.bind));
+    }
+  }
+  return CheckSettings(after);
+}
+
+std::string_view PasswordChange(const Settings& before, const Settings& after) {
+  if (before.password == after.password) return "";
+  if (after.password.empty()) return "removed";
+  return before.password.empty() ? "set" : "changed";
+}
+
+Result<Reloaded> Reload(const Config& running, const Config& read, Settings* live) {
+  Reloaded reloaded;
+  Settings after = *live;
+  for (const SettingRow& row : SettingRows()) {
+    std::string name = fmt::format("server.{}", row.name);
+    const std::string text = row.print(read.server);
+    if (!row.live) {
+      if (text != row.print(running.server)) reloaded.kept.push_back(std::move(name));
+    } else if (text != row.print(after)) {
+      if (Status ok = row.read(text, &after); !ok) return ok.error();
+      reloaded.changed.push_back(std::move(name));
+    }
+  }
+  for (const Setting& setting : spillway::Settings()) {
+    if (setting.print(running.cache) != setting.print(read.cache)) {
+      reloaded.kept.emplace_back(setting.name);
+    }
+  }
+  // The daemon still listens on the addresses it was started with, whatever the file says by now,
+  // so the check uses those.
+  if (Status ok = CheckSettings(after); !ok) return ok.error();
+  *live = std::move(after);
+  return reloaded;
 }
 
 std::string DaemonSettingsPage() {
@@ -148,7 +211,7 @@ std::string DaemonSettingsPage() {
   }
   page +=
       "| `password_file` | - | a path | empty | yes | File whose first line is the password; "
-      "nobody but the daemon need be able to read it. |\n";
+      "only the daemon needs to be able to read it. |\n";
   return page;
 }
 

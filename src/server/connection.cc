@@ -1,8 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/connection.h"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,22 +10,17 @@
 #include <span>
 #include <utility>
 
-#include <boost/asio/post.hpp>
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/mutant.h"
 #include "server/command.h"
 
 namespace spillway::server {
 
 namespace {
 
-namespace asio = boost::asio;
-
 constexpr std::int64_t kLargeFrom = 32 * 1024;
-// Replies that wait for the client stop us from reading its requests.
-constexpr std::size_t kOutputMark = 1024 * 1024;
-constexpr std::uint64_t kLeasedMark = 64 * kMiB;
 constexpr std::size_t kShortReplies = 16 * 1024;
 constexpr std::size_t kPiecesAtOnce = 64;
 constexpr std::size_t kKeptBytes = 4 * 1024;  // Of an idle client.
@@ -52,11 +46,12 @@ std::size_t ValueWord(std::string_view command) {
 
 }  // namespace
 
-Connection::Connection(State* state, Settler* settler, Loop* loop, Socket socket,
+Connection::Connection(State* state, DeleteFlusher* delete_flusher, std::unique_ptr<Link> link,
                        std::string address, std::string local_address)
-    : state_(state), settler_(settler), loop_(loop), socket_(std::move(socket)), timer_(loop->io) {
+    : state_(state), delete_flusher_(delete_flusher), link_(std::move(link)) {
+  link_->connection_ = this;
   session_.id = state->next_client();
-  session_.fd = socket_.native_handle();
+  session_.fd = link_->descriptor();
   session_.address = std::move(address);
   session_.local_address = std::move(local_address);
   session_.since = progress_ = state->direct().Now();
@@ -66,6 +61,9 @@ Connection::Connection(State* state, Settler* settler, Loop* loop, Socket socket
 Connection::~Connection() = default;
 
 void Connection::Start() {
+  session_.give_up_room = [weak = weak_from_this(), link = link_.get()] {
+    if (const auto self = weak.lock()) link->Post([self] { self->GiveUpRoom(); });
+  };
   {
     const std::lock_guard lock(state_->commands);
     state_->clients.emplace(session_.id, &session_);
@@ -75,27 +73,58 @@ void Connection::Start() {
 }
 
 void Connection::Close() {
+  if (closed_) return;
+  const bool unfinished = whole_ && session_.half_done && !MutantOn(Mutant::kGoneLeavesHalf);
+  unfinished ? FinishAlone() : Drop();
+}
+
+// Nothing more is read, and replies go nowhere. It ends with the command that stands in
+// front, which waits for no longer than any may.
+void Connection::FinishAlone() {
+  if (std::exchange(alone_, true)) return;
+  session_.out.Clear();
+  session_.close_after_replies = true;
+  writing_ = false;
+  if (waiting_ || awaits_durable_) return;
+  // It has waited for its client to read.
+  resume_posted_ = true;
+  link_->Post([self = shared_from_this()] {
+    self->resume_posted_ = false;
+    self->Resume();
+  });
+}
+
+void Connection::Drop() {
   if (std::exchange(closed_, true)) return;
   const auto self = shared_from_this();
   {
     const std::lock_guard lock(state_->commands);
     state_->clients.erase(session_.id);
     session_.room.Abort();
+    session_.aside.Free();
     session_.upload.reset();
+    session_.suspended.then = {};
+    session_.exec.reset();
+    // A write on its way to the disk holds its key until it is there.
+    if (!submitted_) state_->key_locks.Release(session_.id);
   }
   session_.out.Clear();
   session_.held.clear();
   in_ = {};
-  boost::system::error_code ignored;
-  timer_.cancel();
-  socket_.close(ignored);
   state_->connected.fetch_sub(1, std::memory_order_relaxed);
-  loop_->connections.erase(self);
+  link_->Close();
 }
 
-bool Connection::IsOver(TimePoint now, Duration stall_max, Duration idle_max) const {
+bool Connection::IsOver(TimePoint now, Duration stall_max, Duration idle_max) {
+  if (alone_) return false;
   if (session_.kill.load(std::memory_order_relaxed)) return true;
-  if (waiting_) return false;  // For us.
+  if (waiting_ && MutantOn(Mutant::kWaitOutlivesClient)) return false;
+  if (waiting_) {  // For us. One that has said all may still read: it gets a second.
+    const Link::Peer peer = link_->peer();
+    const bool half_closed_for_long = std::exchange(half_closed_, peer == Link::Peer::kHalfClosed);
+    return peer == Link::Peer::kGone || (half_closed_ && half_closed_for_long);
+  }
+  half_closed_ = false;
   const bool half = !in_.empty() || large_left_ > 0;
   if ((half || !session_.out.empty()) && stall_max > Duration::zero() &&
       now - progress_ > stall_max) {
@@ -109,68 +138,65 @@ bool Connection::IsOver(TimePoint now, Duration stall_max, Duration idle_max) co
 // --- reading ---
 
 void Connection::WaitToRead() {
-  if (closed_ || reading_ || waiting_ || writing_) return;
+  if (closed_ || alone_ || reading_ || waiting_ || awaits_durable_ || writing_) return;
   reading_ = true;
-  socket_.async_wait(Socket::wait_read,
-                     [self = shared_from_this()](const boost::system::error_code& error) {
-                       self->reading_ = false;
-                       if (error) return self->Close();
-                       self->OnReadable();
-                     });
+  link_->AwaitReadable();
 }
 
-void Connection::OnReadable() {
+void Connection::OnReadable(bool failed) {
+  reading_ = false;
+  if (closed_ || alone_) return;
+  if (failed) return Close();
   const TimePoint now = state_->direct().clock().Coarse();
   session_.last_active.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   progress_ = now;
   for (int i = 0; i < kReadsInARow && !closed_; ++i) {
     const bool more = large_left_ > 0 ? ReadLarge() : ReadSome();
-    if (!more || waiting_ || writing_) break;
+    if (!more || waiting_ || awaits_durable_ || writing_) break;
   }
   if (!closed_) WaitToRead();
 }
 
 bool Connection::ReadSome() {
-  char* const scratch = loop_->scratch.data();
-  const ssize_t got = recv(socket_.native_handle(), scratch, Loop::kScratchBytes, MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  const std::span<char> scratch = link_->scratch();
+  std::array<iovec, 1> into{{{scratch.data(), scratch.size()}}};
+  const std::size_t bytes = Receive(into);
+  if (bytes == 0) return false;
+  Feed({scratch.data(), bytes});
+  return bytes == scratch.size() || large_left_ > 0;
+}
+
+// 0: there is nothing now, or it is closed.
+std::size_t Connection::Receive(std::span<iovec> into) {
+  const std::ptrdiff_t got = link_->Receive(into);
+  if (got == -EAGAIN || got == -EINTR) return 0;
   if (got <= 0) {
     Close();
-    return false;
+    return 0;
   }
-  const auto bytes = static_cast<std::size_t>(got);
-  state_->counters.net_in.fetch_add(bytes, std::memory_order_relaxed);
-  Feed({scratch, bytes});
-  return bytes == Loop::kScratchBytes || large_left_ > 0;
+  state_->counters.net_in.fetch_add(static_cast<std::uint64_t>(got), std::memory_order_relaxed);
+  return static_cast<std::size_t>(got);
 }
 
 // Straight to where it belongs; what comes behind it goes the usual way.
 bool Connection::ReadLarge() {
   std::array<iovec, 2> into{};
   std::size_t count = 0;
-  char* const scratch = loop_->scratch.data();
+  const std::span<char> scratch = link_->scratch();
   const std::uint64_t wanted = large_at_ == nullptr ? 0 : large_bytes_left_;
   if (wanted > 0) into[count++] = {large_at_, wanted};
-  into[count++] = {scratch, Loop::kScratchBytes};
-  msghdr message{};
-  message.msg_iov = into.data();
-  message.msg_iovlen = count;
-  const ssize_t got = recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  if (got <= 0) {
-    Close();
-    return false;
-  }
-  auto bytes = static_cast<std::uint64_t>(got);
-  state_->counters.net_in.fetch_add(bytes, std::memory_order_relaxed);
+  into[count++] = {scratch.data(), scratch.size()};
+  std::uint64_t bytes = Receive({into.data(), count});
+  if (bytes == 0) return false;
   const std::uint64_t placed = std::min(bytes, wanted);
   if (placed > 0) {
     large_at_ += placed;
     large_bytes_left_ -= placed;
     large_left_ -= placed;
     bytes -= placed;
+    NotePace(placed);
   }
-  std::string_view rest(scratch, static_cast<std::size_t>(bytes));
+  std::string_view rest(scratch.data(), static_cast<std::size_t>(bytes));
   if (!TakeLarge(&rest)) return true;
   Feed(rest);
   return true;
@@ -185,10 +211,19 @@ bool Connection::TakeLarge(std::string_view* rest) {
     large_at_ += of_value;
   }
   large_bytes_left_ -= of_value;
+  if (of_value > 0) NotePace(of_value);
   const std::size_t taken = std::min<std::uint64_t>(large_left_, rest->size());
   large_left_ -= taken;
   rest->remove_prefix(taken);
   return large_left_ == 0;
+}
+
+// So many bytes have come of the large argument.
+void Connection::NotePace(Bytes bytes) {
+  const bool of_upload = session_.apart_at == 1;
+  RoomPace& pace = of_upload ? session_.upload_pace : session_.room_pace;
+  pace.Came(bytes, progress_);
+  if (large_bytes_left_ == 0 && !of_upload) pace.End();
 }
 
 void Connection::Feed(std::string_view bytes) {
@@ -216,7 +251,8 @@ void Connection::Feed(std::string_view bytes) {
     }
     GoOn(stop == Stop::kFull);
     // Full: it may have been read meanwhile, or a large argument was there whole.
-    if (stop != Stop::kFull || closed_ || waiting_ || writing_ || large_left_ > 0) return;
+    const bool held_up = closed_ || waiting_ || awaits_durable_ || writing_ || resume_posted_;
+    if (stop != Stop::kFull || held_up || large_left_ > 0) return;
   }
 }
 
@@ -225,8 +261,8 @@ Connection::Stop Connection::RunRequests(std::string_view bytes, std::size_t* us
   limits.bulk_max = static_cast<std::int64_t>(
       std::min<Bytes>(state_->settings.bulk_max, std::uint64_t{1} << 62U));
   limits.large_from = kLargeFrom;
-  while (!session_.close_after_replies) {
-    if (OverOutput()) return Stop::kFull;
+  while (whole_ || !session_.close_after_replies) {
+    if (session_.out.over()) return Stop::kFull;
     limits.strangers = !session_.authenticated && !state_->settings.password.empty();
     const std::string_view frame = bytes.substr(*used);
     if (!whole_) {
@@ -249,7 +285,7 @@ Connection::Stop Connection::RunRequests(std::string_view bytes, std::size_t* us
       }
     }
     const Stop stop = RunOne(frame);
-    if (stop == Stop::kWaiting) return stop;
+    if (whole_) return stop;  // It goes on later: it stays in front.
     *used += parser_.consumed();
     EndRequest();
     if (stop != Stop::kNothing) return stop;
@@ -275,16 +311,23 @@ Connection::Stop Connection::RunOne(std::string_view frame) {
     session_.close_after_replies = true;
     return Stop::kClosing;
   }
+  return RunWhole(args);
+}
+
+// Runs the request, or goes on with it if it has waited. What is not to be answered is
+// taken back before anything of it can be sent.
+Connection::Stop Connection::RunWhole(std::span<const std::string_view> args) {
   using Replies = Session::Replies;
-  const Replies before = session_.replies;
+  const bool first = !std::exchange(whole_, true);
+  if (first) replies_ = session_.replies;
   const Output::Mark mark = session_.out.mark();
-  whole_ = true;
-  if (!Dispatch(*state_, session_, args)) return Stop::kWaiting;
-  whole_ = false;
-  if (session_.replies == Replies::kOff || before == Replies::kSkipNext) {
+  const bool done = first ? Dispatch(*state_, session_, args) : Continue(*state_, session_, args);
+  if (session_.replies == Replies::kOff || replies_ == Replies::kSkipNext) {
     session_.out.TakeBack(mark);
-    if (before == Replies::kSkipNext) session_.replies = Replies::kOn;
   }
+  if (!done) return session_.suspended.why == Wait::kOutput ? Stop::kFull : Stop::kWaiting;
+  whole_ = false;
+  if (replies_ == Replies::kSkipNext) session_.replies = Replies::kOn;
   return Stop::kNothing;
 }
 
@@ -309,7 +352,7 @@ void Connection::EndRequest() {
   session_.apart_at = 0;
   session_.apart_bytes = 0;
   session_.room.Abort();
-  session_.aside = {};
+  session_.aside.Free();
   session_.room_refused = false;
 }
 
@@ -331,11 +374,11 @@ Connection::Stop Connection::BeginLarge(std::string_view frame, std::size_t* use
     parser_.GoOn();
     return Stop::kNothing;
   }
-  if (session_.room_is_coming) {  // Asked again, with the frame kept as it is.
-    large_needs_room_ = true;
+  if (large_needs_room_) {  // Asked again, with the frame kept as it is.
     session_.apart_at = 0;
     return Stop::kWaiting;
   }
+  session_.suspended = {};  // What the command may wait for is another matter.
   const std::size_t head = parser_.consumed();
   parser_.TakeOut();
   large_bytes_left_ = bytes;
@@ -377,97 +420,152 @@ void Connection::PlaceLarge(std::string_view command, std::string_view key, Byte
   std::string buffer;
   SetOptions options;  // The command will say the rest.
   options.idle_ttl = SameWord(command, "spill.set");
-  const Direct::Wrote wrote =
-      state_->direct().Reserve(CacheKey(session_.db, key, &buffer), bytes, options, &session_.room);
-  session_.room_is_coming = wrote.soon && !session_.no_more_waiting;
+  // Until the command has run its old value is what others read, and it may stay.
+  const Direct::Wrote wrote = state_->direct().Reserve(
+      CacheKey(session_.db, key, &buffer), bytes, options, &session_.room, Direct::Old::kStays);
+  const bool may_wait = !session_.suspended.time_over;
+  const bool apart = wrote.on_disk || (wrote.old_in_way && !(wrote.soon && may_wait));
   if (session_.room) {
     large_at_ = session_.room.data();
-  } else if (wrote.on_disk) {
-    session_.aside.resize(bytes);
-    large_at_ = reinterpret_cast<std::byte*>(session_.aside.data());
-  } else if (!session_.room_is_coming) {
-    session_.room_refused = true;
+  } else if (apart && session_.aside.Take(state_->aside, bytes, state_->settings.bulk_max)) {
+    large_at_ = session_.aside.data();
+  } else {
+    const bool may_come = wrote.soon || state_->ReclaimStalledRoom() || apart;
+    large_needs_room_ = may_come && may_wait;
+    session_.room_refused = !large_needs_room_;
+    return;
   }
+  session_.room_pace.Begin(progress_);
 }
 
 // --- waiting ---
 
 void Connection::AwaitWhatIsLacking() {
   waiting_ = true;
-  if (session_.waits_since == TimePoint{}) session_.waits_since = state_->direct().Now();
-  if (std::exchange(session_.room_is_coming, false)) return RetrySoon();
-  if (!session_.wanted.empty()) {
-    session_.pending = std::make_unique<Pending>();
-    for (std::string& key : std::exchange(session_.wanted, {})) {
-      auto one = std::make_unique<Pending::One>();
-      one->key = std::move(key);
-      one->operation.kind = Operation::Kind::kGet;
-      one->operation.get.wait = kFetchWait;
-      session_.pending->all.push_back(std::move(one));
-    }
-  }
+  Suspended& suspended = session_.suspended;
+  if (suspended.since == TimePoint{}) suspended.since = state_->direct().Now();
+  const bool ask_again = large_needs_room_ || suspended.why == Wait::kRoom ||
+                         suspended.why == Wait::kTurn || suspended.why == Wait::kLoading;
+  if (ask_again) return RetrySoon();
+  if (suspended.why == Wait::kFetch) FetchWanted();
   SubmitPending();
 }
 
-void Connection::SubmitPending() {
-  Pending& pending = *session_.pending;
-  for (const auto& one : pending.all) {
-    one->operation.key = one->key;
-    if (one->operation.kind == Operation::Kind::kSet) {
-      one->operation.source = Source(one->value.data(), one->value.size());
-    }
-    pending.operations.push_back(std::move(one->operation));
+void Connection::FetchWanted() {
+  session_.pending = std::make_shared<Pending>();
+  session_.lacked_room = false;
+  for (std::string& key : std::exchange(session_.wanted, {})) {
+    auto one = std::make_unique<Pending::One>();
+    one->key = std::move(key);
+    one->operation.kind = Operation::Kind::kGet;
+    one->operation.get.wait = kFetchWait;
+    session_.pending->all.push_back(std::move(one));
   }
-  state_->in_flight.fetch_add(1);
-  state_->cache().Submit(pending.operations.data(), pending.operations.size(), kFetchWait,
-                         Completion([self = shared_from_this()] {
-                           asio::post(self->loop_->io, [self] { self->OnPending(); });
-                           self->state_->in_flight.fetch_sub(1);
-                         }));
 }
 
-void Connection::OnPending() {
-  Pending& pending = *session_.pending;
-  const bool in_time = state_->direct().Now() - session_.waits_since <= kRoomWait;
+void Connection::SubmitPending() {
+  const std::shared_ptr<Pending> pending = session_.pending;
+  for (const auto& one : pending->all) {
+    one->operation.key = one->key;
+    if (one->operation.kind == Operation::Kind::kSet) {
+      const std::string_view value = one->aside ? one->aside.text() : one->value;
+      one->operation.source = Source(value.data(), value.size());
+    }
+    pending->operations.push_back(std::move(one->operation));
+  }
+  submitted_ = true;
+  state_->in_flight.fetch_add(1);
+  const auto end = [self = shared_from_this(), pending] {
+    self->link_->Post([self, pending] { self->OnPending(pending); });
+    self->state_->in_flight.fetch_sub(1);
+  };
+  state_->direct().Submit(pending->operations.data(), pending->operations.size(), kFetchWait,
+                          Completion(end), pending->ttl_from);
+}
+
+void Connection::OnPending(const std::shared_ptr<Pending>& pending) {
+  submitted_ = false;
+  if (closed_) {
+    const std::lock_guard lock(state_->commands);
+    state_->key_locks.Release(session_.id);
+    session_.pending.reset();
+    return;
+  }
+  session_.lacked_room = TakeFetched(pending.get());
+  if (!session_.lacked_room) return Resume();
+  session_.out.leased() > 0 ? AwaitReader() : RetrySoon();
+}
+
+// There was no memory to read a value into, and this client has values that it has not
+// read: it does so first, in its own time. A slow one keeps nobody from the keys.
+void Connection::AwaitReader() {
+  {
+    const std::lock_guard lock(state_->commands);
+    state_->key_locks.Release(session_.id);
+  }
+  waiting_ = false;
+  session_.suspended.why = Wait::kOutput;
+  session_.suspended.since = {};
+  if (awaits_durable_ || !Flush() || writing_) return;  // It goes on behind that.
+  Resume();
+}
+
+// True: for some there was no memory to read them into, which comes free as replies
+// are read.
+bool Connection::TakeFetched(Pending* pending) {
+  const bool in_time = state_->direct().Now() - session_.suspended.since <= kRoomWait;
   bool again = false;
-  for (std::size_t i = 0; i < pending.all.size(); ++i) {
-    Operation& operation = pending.operations[i];
+  for (std::size_t i = 0; i < pending->all.size(); ++i) {
+    Operation& operation = pending->operations[i];
     if (operation.kind == Operation::Kind::kGet) {
-      // Memory to read it into comes free as replies are read.
       const bool soon = !operation.status && in_time && IsForWantOfRoom(operation.status.error());
       again = again || soon;
-      if (!operation.status && !soon) session_.unreachable.push_back(pending.all[i]->key);
+      if (!operation.status && !soon) session_.unreachable.push_back(pending->all[i]->key);
       if (operation.lease) session_.held.push_back(std::move(operation.lease));
     }
-    pending.all[i]->operation = std::move(operation);
+    pending->all[i]->operation = std::move(operation);
   }
-  pending.done = true;
-  again ? RetrySoon() : Resume();
+  return again;
 }
 
 void Connection::RetrySoon() {
-  if (state_->direct().Now() - session_.waits_since > kRoomWait) session_.no_more_waiting = true;
-  timer_.expires_after(kRoomLook);
-  timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
-    if (!error) self->Resume();
-  });
+  Suspended& suspended = session_.suspended;
+  const bool is_over = state_->direct().Now() - suspended.since > kRoomWait;
+  if (is_over && !MutantOn(Mutant::kWaitUnbounded)) suspended.time_over = true;
+  link_->StartTimer(kRoomLook);
 }
 
-// The command that waited stands in front, whole or with its large argument to
-// come.
+// The command that waited stands in front, whole or with its large argument to come.
+// While earlier replies wait for the disk it waits, too: its own would go with them.
 void Connection::Resume() {
-  if (closed_) return;
   waiting_ = large_needs_room_ = false;
+  if (closed_ || awaits_durable_) return;
   progress_ = state_->direct().Now();
-  Feed({});
+  // While a large argument is still coming its command stands in front and looks whole.
+  if (large_left_ == 0) Feed({});
   if (!closed_) WaitToRead();
 }
 
-// --- writing ---
-
-bool Connection::OverOutput() const {
-  return session_.out.held() > kOutputMark || session_.out.leased() > kLeasedMark;
+// Another client's write has no room, and a value has room here that has not come.
+void Connection::GiveUpRoom() {
+  if (closed_) return;
+  const std::lock_guard lock(state_->commands);
+  const TimePoint now = state_->direct().Now();
+  if (session_.upload && session_.upload_pace.IsTooSlow(now)) {
+    session_.upload.reset();
+    session_.upload_given_up = true;
+    session_.upload_pace.End();
+    if (session_.apart_at == 1) large_at_ = nullptr;
+  }
+  if ((session_.room || session_.aside) && large_left_ > 0 && session_.room_pace.IsTooSlow(now)) {
+    large_at_ = nullptr;
+    session_.room.Abort();
+    session_.aside.Free();
+    session_.room_refused = true;
+  }
 }
+
+// --- writing ---
 
 // After requests have run. Short replies wait until all who have sent something
 // have been served: each that is sent may wake its client, and a client that has
@@ -476,22 +574,8 @@ void Connection::GoOn(bool at_once) {
   if (closed_) return;
   session_.out_bytes.store(session_.out.held(), std::memory_order_relaxed);
   session_.out_leased.store(session_.out.leased(), std::memory_order_relaxed);
-  if (std::exchange(session_.wrote, false) && state_->direct().needs_settling()) {
-    settling_ = waiting_ = true;
-    settler_->Await([self = shared_from_this()] {
-      asio::post(self->loop_->io, [self] {
-        self->settling_ = false;
-        // It may be waiting for something else besides.
-        if (self->whole_ || self->closed_) {
-          if (!self->closed_) self->Flush();
-          return;
-        }
-        self->Flush();
-        self->Resume();
-      });
-    });
-    return;
-  }
+  const bool wrote = std::exchange(session_.wrote, false) && !alone_;
+  if (wrote && state_->direct().has_pending_deletes()) return AwaitDurable();
   const bool is_short = session_.out.leased() == 0 && session_.out.held() < kShortReplies;
   if (at_once || !is_short || session_.out.empty() || session_.close_after_replies) {
     Flush();
@@ -500,29 +584,48 @@ void Connection::GoOn(bool at_once) {
   }
 }
 
-void Connection::FlushLater() {
-  if (std::exchange(flushes_later_, true)) return;
-  loop_->to_flush.push_back(shared_from_this());
-  if (loop_->to_flush.size() > 1) return;
-  asio::post(loop_->io, [loop = loop_] {
-    for (const auto& one : std::exchange(loop->to_flush, {})) {
-      one->flushes_later_ = false;
-      if (!one->closed_) one->Flush();
-    }
+// Replies to writes are sent when the disk knows of them. Where it does not take them
+// in time the client gets no reply: it can't tell whether the write was done, and
+// neither can it be told.
+void Connection::AwaitDurable() {
+  awaits_durable_ = true;
+  delete_flusher_->Await([self = shared_from_this()](bool durable) {
+    self->link_->Post([self, durable] {
+      self->awaits_durable_ = false;
+      if (self->closed_) return;
+      if (!durable && !self->alone_) {
+        LogWarning("client {}: the disk tier has not recorded its write: closed without a reply",
+                   self->session_.address);
+        return self->Close();
+      }
+      if (!self->Flush() || self->waiting_) return;
+      self->Resume();
+    });
   });
 }
 
+void Connection::FlushLater() {
+  if (!std::exchange(flushes_later_, true)) link_->FlushSoon();
+}
+
+void Connection::FlushNow() {
+  flushes_later_ = false;
+  if (!closed_) Flush();
+}
+
 bool Connection::Flush() {
-  if (settling_) return true;
+  if (awaits_durable_) return true;
+  if (alone_) {
+    session_.out.Clear();
+    if (!whole_) Drop();
+    return !closed_;
+  }
   std::array<iovec, kPiecesAtOnce> pieces{};
   while (!session_.out.empty()) {
     const std::size_t count = session_.out.Pieces(pieces.data(), pieces.size());
-    msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = count;
-    const ssize_t sent = sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+    const std::ptrdiff_t sent = link_->Send({pieces.data(), count});
+    if (sent == -EINTR) continue;
+    if (sent == -EAGAIN) {
       if (session_.out.held() > output_max_) {
         LogWarning("client {}: replies beyond output_max: closed", session_.address);
         Close();
@@ -547,17 +650,17 @@ bool Connection::Flush() {
 }
 
 void Connection::WaitToWrite() {
-  if (std::exchange(writing_, true)) return;
-  socket_.async_wait(Socket::wait_write,
-                     [self = shared_from_this()](const boost::system::error_code& error) {
-                       self->writing_ = false;
-                       if (self->closed_) return;
-                       if (error) return self->Close();
-                       if (!self->Flush() || self->writing_) return;
-                       // Requests that were read before, and those to come.
-                       if (!self->waiting_ && self->large_left_ == 0) self->Feed({});
-                       if (!self->closed_) self->WaitToRead();
-                     });
+  if (!std::exchange(writing_, true)) link_->AwaitWritable();
+}
+
+void Connection::OnWritable(bool failed) {
+  writing_ = false;
+  if (closed_ || alone_) return;
+  if (failed) return Close();
+  if (!Flush() || writing_) return;
+  // Requests that were read before, and those to come.
+  if (!waiting_ && !awaits_durable_ && large_left_ == 0) Feed({});
+  if (!closed_) WaitToRead();
 }
 
 void Connection::ProtocolError() {

@@ -1,6 +1,6 @@
-// The dashboard's files, as they were built into the program from web/. Where that
-// could not be done there is one: a page that says so, and why. They are made by
-// tools/web_build.sh.
+// SPDX-License-Identifier: Apache-2.0
+// The dashboard's files, built into the program from web/ by tools/web_build.sh. If they could not
+// be built, there is one page that says so and why.
 #pragma once
 
 #include <span>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What happens to a request before its handler runs, in the order in which Redis
 // checks, and after.
 #include <algorithm>
@@ -5,11 +6,14 @@
 #include <cctype>
 #include <chrono>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "base/mutant.h"
 #include "base/printable.h"
 #include "server/command.h"
+#include "server/keys_of.h"
 
 namespace spillway::server {
 
@@ -98,11 +102,20 @@ std::vector<std::string> WordsForLog(const Command& command, Args args) {
   return words;
 }
 
+constexpr std::array<std::string_view, 5> kReads = {"get", "getex", "getrange", "mget",
+                                                    "spill.get"};
+
+// `since`: of the command's first wait, zero if it did not wait.
 void NoteTime(State& state, Session& session, const Command& command, Args args,
-              std::int64_t microseconds) {
+              std::int64_t microseconds, TimePoint since) {
   CommandCounts& counts = state.counts[NumberOf(command)];
   ++counts.calls;
   counts.microseconds += static_cast<std::uint64_t>(microseconds);
+  if (std::ranges::find(kReads, command.name) != kReads.end()) {
+    const std::chrono::duration<double> waited =
+        since == TimePoint{} ? Duration::zero() : state.last_time() - since;
+    state.read_times.Add(static_cast<double>(microseconds) / 1e6 + waited.count());
+  }
   if (state.settings.slowlog_us < 0 || microseconds < state.settings.slowlog_us) return;
   if (command.name == "exec") return;  // Its commands are noted one by one.
   SlowCommand slow;
@@ -116,62 +129,105 @@ void NoteTime(State& state, Session& session, const Command& command, Args args,
   while (state.slow.size() > state.settings.slowlog_max) state.slow.pop_back();
 }
 
-void Queue(State& state, Session& session, Args args) {
+// False: it was refused.
+bool Queue(State& state, Session& session, Args args) {
   Words words(args.begin(), args.end());
   for (const std::string& word : words) session.queued_bytes += word.size() + sizeof(std::string);
   if (session.queued_bytes > kQueuedBytesMax) {
     Reject(state, session, nullptr,
            "ERR the commands queued since MULTI hold more than 64 MiB; send fewer or smaller ones");
-    return;
+    return false;
   }
   session.queued.push_back(std::move(words));
   wire::ReplyWriter(&session.out.text(), session.protocol).Simple("QUEUED");
+  return true;
 }
 
-// Runs a checked command. False: it waits.
-bool Run(State& state, Session& session, const Command& command, Args args) {
+// How serving a request ended.
+enum class Outcome : std::uint8_t { kWaits, kWell, kWithError };
+
+// What a command kept while it waited, and held, is given up with its end.
+void EndWaits(State& state, Session& session) {
+  session.held.clear();
+  session.unreachable.clear();
+  session.lacked_room = false;
+  if (!MutantOn(Mutant::kStalePendingAnswers)) session.pending.reset();
+  session.suspended = {};
+  if (session.exec) return;
+  session.half_done = false;
+  state.key_locks.Release(session.id);
+}
+
+// Runs a checked command, or goes on with one that has waited.
+Outcome Run(State& state, Session& session, const Command& command, Args args,
+            Continuation then = {}) {
   const Output::Mark mark = session.out.mark();
   Call call{state, session, command, args,
             wire::ReplyWriter(&session.out.text(), session.protocol)};
-  command.run(call);
-  if (call.waits) {
-    session.out.TakeBack(mark);
-    return false;
+  if (then) {
+    then(call);
+  } else if (MayWrite(call) && KnowsItsKeys(call) && TakesTurn(call)) {
+    command.run(call);
   }
-  session.held.clear();
-  session.unreachable.clear();
-  session.no_more_waiting = false;
-  session.waits_since = {};
+  if (call.waits) {
+    // Where it goes on later, what it has answered stands.
+    if (!session.suspended.then || MutantOn(Mutant::kExecHeaderTakenBack)) {
+      session.out.TakeBack(mark);
+    }
+    session.suspended.command = &command;
+    return Outcome::kWaits;
+  }
+  const TimePoint since = session.suspended.since;
+  EndWaits(state, session);
   if ((command.flags & kWrite) != 0) session.wrote = true;
   if (call.failed) {
     ++state.counts[NumberOf(command)].failed;
     state.counters.errors.fetch_add(1, std::memory_order_relaxed);
   }
-  NoteTime(state, session, command, args, state.TimeSinceLast());
+  NoteTime(state, session, command, args, state.TimeSinceLast(), since);
   session.last_command = command.name.data();
-  return true;
+  return call.failed ? Outcome::kWithError : Outcome::kWell;
+}
+
+Outcome Serve(State& state, Session& session, Args args) {
+  state.counters.commands.fetch_add(1, std::memory_order_relaxed);
+  const Command* const command = Meant(state, session, args);
+  if (command == nullptr) return Outcome::kWithError;
+  if (!session.authenticated && !state.settings.password.empty() &&
+      (command->flags & kNoAuth) == 0) {
+    Reject(state, session, command, "NOAUTH Authentication required.");
+    return Outcome::kWithError;
+  }
+  if (session.in_multi && (command->flags & kNoMulti) != 0) {
+    Reject(state, session, command, "ERR Command not allowed inside a transaction");
+    return Outcome::kWithError;
+  }
+  if (session.in_multi && (command->flags & kNoQueue) == 0) {
+    return Queue(state, session, args) ? Outcome::kWell : Outcome::kWithError;
+  }
+  return Run(state, session, *command, args);
 }
 
 }  // namespace
 
+namespace {
+bool Served(State& state, Session& session, Args args, Outcome outcome) {
+  if (outcome == Outcome::kWaits) return false;
+  if (state.on_command) state.on_command(session, args, outcome == Outcome::kWithError);
+  return true;
+}
+}  // namespace
+
 bool Dispatch(State& state, Session& session, Args args) {
-  state.counters.commands.fetch_add(1, std::memory_order_relaxed);
-  const Command* const command = Meant(state, session, args);
-  if (command == nullptr) return true;
-  if (!session.authenticated && !state.settings.password.empty() &&
-      (command->flags & kNoAuth) == 0) {
-    Reject(state, session, command, "NOAUTH Authentication required.");
-    return true;
-  }
-  if (session.in_multi && (command->flags & kNoMulti) != 0) {
-    Reject(state, session, command, "ERR Command not allowed inside a transaction");
-    return true;
-  }
-  if (session.in_multi && (command->flags & kNoQueue) == 0) {
-    Queue(state, session, args);
-    return true;
-  }
-  return Run(state, session, *command, args);
+  return Served(state, session, args, Serve(state, session, args));
+}
+
+bool Continue(State& state, Session& session, Args args) {
+  const Command& command = *session.suspended.command;
+  Continuation then = std::exchange(session.suspended.then, {});
+  if (MutantOn(Mutant::kWaitRepeatsCommand) && !session.exec) then = {};
+  session.suspended.why = Wait::kNone;
+  return Served(state, session, args, Run(state, session, command, args, std::move(then)));
 }
 
 bool SameWord(std::string_view a, std::string_view b) {

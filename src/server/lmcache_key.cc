@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/lmcache_key.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ bool IsHex(std::string_view text) {
   });
 }
 
-// Without the suffix of a pair, with or without the colon some clients put there.
+// The key without the suffix of a pair. A colon that some clients write before it stays.
 std::string_view Stem(std::string_view key) {
   for (const std::string_view suffix : {kMetadata, kBytes}) {
     if (key.ends_with(suffix)) return key.substr(0, key.size() - suffix.size());

@@ -1,5 +1,6 @@
-// A Loop is one thread that serves clients: an io_context, the connections it
-// runs, and a buffer they all read into, so that an idle one holds none.
+// SPDX-License-Identifier: Apache-2.0
+// A Loop is one thread that serves clients: an io_context, its connections, and a buffer they all
+// read into, so that an idle connection holds none.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ struct Loop {
   boost::asio::io_context io{1};
   std::vector<char> scratch = std::vector<char>(kScratchBytes);
   std::unordered_set<std::shared_ptr<Connection>> connections;  // This loop's thread only.
-  std::vector<std::shared_ptr<Connection>> to_flush;            // Likewise.
+  std::vector<std::shared_ptr<Connection>> to_flush;            // This loop's thread only.
   boost::asio::steady_timer tick{io};
 };
 

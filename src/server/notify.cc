@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/notify.h"
 
 #include <sys/socket.h>
@@ -19,7 +20,7 @@ void NotifyManager(std::string_view state) {
   if (bytes >= sizeof address.sun_path) return;
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path, bytes);
-  if (path[0] == '@') address.sun_path[0] = '\0';  // An abstract one.
+  if (path[0] == '@') address.sun_path[0] = '\0';  // An abstract socket.
   const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return;
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + bytes);

@@ -1,5 +1,6 @@
-// Tells the service manager how we are, by its own protocol: a datagram to the
-// socket it names. Without one nothing happens.
+// SPDX-License-Identifier: Apache-2.0
+// Reports the daemon's state to the service manager by systemd's protocol: a datagram to the socket
+// in $NOTIFY_SOCKET. Without it nothing happens.
 #pragma once
 
 #include <string_view>

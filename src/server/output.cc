@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/output.h"
 
 #include <algorithm>
@@ -5,11 +6,12 @@
 
 namespace spillway::server {
 
-void Output::Attach(Lease lease) {
+void Output::Attach(Lease lease, std::size_t from, std::size_t bytes) {
   Part part;
   part.text = std::exchange(tail_, {});
   if (tail_sent_ > 0) part.text.erase(0, std::exchange(tail_sent_, 0));
-  part.value = std::move(lease);
+  part.value = lease.text().substr(from, bytes);
+  part.lease = std::move(lease);
   parts_text_ += part.text.size();
   leased_ += part.value.size();
   parts_.push_back(std::move(part));
@@ -57,7 +59,7 @@ void Output::Sent(std::size_t bytes) {
   }
 }
 
-// Nothing is sent while a command runs, so what it said is still all there.
+// Nothing is sent while a command runs, so its whole reply is still here.
 void Output::TakeBack(const Mark& mark) {
   if (parts_.size() > mark.parts) {
     tail_ = std::move(parts_[mark.parts].text);
@@ -68,10 +70,13 @@ void Output::TakeBack(const Mark& mark) {
     parts_text_ = 0;
     for (const Part& part : parts_) parts_text_ += part.text.size();
   }
-  if (tail_.size() > mark.text) tail_.resize(mark.text);
+  if (tail_.size() - tail_sent_ > mark.unsent) tail_.resize(tail_sent_ + mark.unsent);
 }
 
 void Output::Clear() {
+  for (const Part& part : parts_) cleared_ += part.size();
+  cleared_ += tail_.size() - tail_sent_;
+  cleared_ -= part_sent_;
   parts_.clear();
   part_sent_ = parts_text_ = 0;
   leased_ = 0;

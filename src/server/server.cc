@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/server.h"
 
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "server/asio_link.h"
 
 namespace spillway::server {
 
@@ -24,7 +26,9 @@ namespace asio = boost::asio;
 
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr int kTicksPerLook = 10;
-constexpr int kGoodbyeLooks = 150;  // 15 s: reads take 10 at most.
+constexpr auto kFinishLook = std::chrono::milliseconds(10);
+constexpr int kFinishLooks = 1100;  // 11 s: a command waits for 10 at most.
+constexpr int kGoodbyeLooks = 150;  // 15 s: a read takes at most 10.
 
 std::size_t LoopsFor(const Settings& settings) {
   if (settings.io_threads > 0) return settings.io_threads;
@@ -42,7 +46,9 @@ std::string Text(const asio::ip::tcp::endpoint& endpoint) {
 
 }  // namespace
 
-Server::Server(State* state) : state_(state), settler_(std::make_unique<Settler>(&state->cache())) {
+Server::Server(State* state)
+    : state_(state),
+      delete_flusher_(std::make_unique<ThreadDeleteFlusher>(&state->cache(), &state->not_durable)) {
   const std::size_t count = LoopsFor(state->settings);
   state->settings.io_threads = count;
   for (std::size_t i = 0; i < count; ++i) loops_.push_back(std::make_unique<Loop>());
@@ -51,14 +57,14 @@ Server::Server(State* state) : state_(state), settler_(std::make_unique<Settler>
 
 Server::~Server() {
   if (!socket_path_.empty()) unlink(socket_path_.c_str());
-  settler_.reset();
-  // Who waits for a lower tier is told within its own bound, and then posts to its
-  // loop: so loops stay until nobody does.
+  delete_flusher_.reset();
+  // A read from a lower tier ends within its own time limit and then posts to its loop, so the
+  // loops must live until the last read has ended.
   for (int i = 0; i < kGoodbyeLooks && state_->in_flight.load() > 0; ++i) {
     std::this_thread::sleep_for(kTick);  // real world: a disk is being read
   }
   if (state_->in_flight.load() == 0) return;
-  LogWarning("a read from a lower tier does not end");
+  LogWarning("a read from a lower tier did not end within 15 s of the stop");
   for (auto& loop : loops_) static_cast<void>(loop.release());
 }
 
@@ -83,8 +89,9 @@ Status Server::ListenTcp() {
   const std::string name = settings.bind == "localhost" ? "127.0.0.1" : settings.bind;
   const asio::ip::address address = asio::ip::make_address(name, error);
   if (error) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("server.bind: '{}' is no address; as in 127.0.0.1", settings.bind)};
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("server.bind: '{}' is not an address, as in 127.0.0.1", settings.bind)};
   }
   const Tcp::endpoint endpoint(address, static_cast<std::uint16_t>(settings.port));
   tcp_ = std::make_unique<Tcp::acceptor>(io());
@@ -94,7 +101,7 @@ Status Server::ListenTcp() {
   if (!error) tcp_->listen(1024, error);
   if (error == asio::error::address_in_use) {
     return Unavailable(fmt::format(
-        "{}: another process listens there, another spillwayd perhaps; choose another port "
+        "{}: another process listens on it, perhaps another spillwayd; choose another port "
         "(--port, server.port)",
         Text(endpoint)));
   }
@@ -112,7 +119,7 @@ Status Server::ListenUnix() {
   struct stat about{};
   if (lstat(path.c_str(), &about) == 0) {
     if (!S_ISSOCK(about.st_mode)) {
-      return Unavailable(fmt::format("server.socket: {} is there, and is no socket", path));
+      return Unavailable(fmt::format("server.socket: {} exists and is not a socket", path));
     }
     Local::socket trial(io());
     boost::system::error_code error;
@@ -139,14 +146,14 @@ template <typename Acceptor>
 void Server::Accept(Acceptor* acceptor) {
   Loop* const loop = loops_[next_++ % loops_.size()].get();
   using Socket = typename Acceptor::protocol_type::socket;
-  // With an executor of any kind, as connections have it.
+  // The type of the socket has the generic executor, which AsioLink::Socket needs.
   auto socket = std::make_shared<Socket>(loop->io);
   Socket& into = *socket;
   acceptor->async_accept(
       into, [this, acceptor, loop, socket](const boost::system::error_code& error) {
         if (stopping_.load() || error == asio::error::operation_aborted) return;
         if (error) {
-          // Out of descriptors, most likely: they come back.
+          // Most likely out of file descriptors: try again when others were closed.
           pause_->expires_after(kTick);
           pause_->async_wait([this, acceptor](const boost::system::error_code& stopped) {
             if (!stopped) Accept(acceptor);
@@ -184,9 +191,10 @@ void Server::Take(Loop* loop, Socket socket, std::string address, std::string lo
   socket.native_non_blocking(true, ignored);
   state_->connected.fetch_add(1, std::memory_order_relaxed);
   state_->counters.connections.fetch_add(1, std::memory_order_relaxed);
-  auto connection = std::make_shared<Connection>(state_, settler_.get(), loop,
-                                                 Connection::Socket(std::move(socket)),
-                                                 std::move(address), std::move(local_address));
+  auto connection = std::make_shared<Connection>(
+      state_, delete_flusher_.get(),
+      std::make_unique<AsioLink>(loop, AsioLink::Socket(std::move(socket))), std::move(address),
+      std::move(local_address));
   asio::post(loop->io, [loop, connection] {
     loop->connections.insert(connection);
     connection->Start();
@@ -207,17 +215,11 @@ void Server::Tick(Loop* loop, int count) {
       idle_max = state_->settings.idle_max;
     }
     if (count % kTicksPerLook == 0 || state_->any_kill.exchange(false)) {
-      std::vector<std::shared_ptr<Connection>> over;  // Closing takes them from the set.
+      std::vector<std::shared_ptr<Connection>> over;  // Close erases them from the set.
       for (const auto& connection : loop->connections) {
         if (connection->IsOver(now, stall_max, idle_max)) over.push_back(connection);
       }
       for (const auto& connection : over) connection->Close();
-    }
-    if (loop == loops_.front().get() && !counted_ && count % kTicksPerLook == 0 &&
-        !state_->cache().stats().loading) {
-      const std::lock_guard lock(state_->commands);
-      state_->CountAll();
-      counted_ = true;
     }
     Tick(loop, count + 1);
   });
@@ -252,9 +254,22 @@ void Server::Stop() {
       raw->tick.cancel();
       const auto all = raw->connections;
       for (const auto& connection : all) connection->Close();
-      raw->io.stop();
+      EndLoop(raw, 0);
     });
   }
+}
+
+// Commands that have written a part of what they have to write are finished first.
+void Server::EndLoop(Loop* loop, int looks) {
+  if (loop->connections.empty() || looks == kFinishLooks) {
+    const auto all = loop->connections;
+    for (const auto& connection : all) connection->Drop();
+    return loop->io.stop();
+  }
+  loop->tick.expires_after(kFinishLook);
+  loop->tick.async_wait([this, loop, looks](const boost::system::error_code& error) {
+    if (!error) EndLoop(loop, looks + 1);
+  });
 }
 
 }  // namespace spillway::server

@@ -1,5 +1,6 @@
-// The Server listens, hands connections to loops, and keeps house. Further
-// listeners (HTTP) go beside those of RESP, on the first loop's io_context.
+// SPDX-License-Identifier: Apache-2.0
+// The Server listens, hands connections to its loops, and closes idle and stalled clients. Other
+// work (signals, timers of main) may run on the first loop's io_context.
 #pragma once
 
 #include <atomic>
@@ -12,8 +13,8 @@
 #include <boost/asio/local/stream_protocol.hpp>
 
 #include "server/connection.h"
+#include "server/delete_flusher.h"
 #include "server/loop.h"
-#include "server/settler.h"
 #include "server/state.h"
 #include "spillway/result.h"
 
@@ -21,8 +22,8 @@ namespace spillway::server {
 
 class Server {
  public:
-  // Listens when it returns. The message says which address could not be had, and
-  // what would help.
+  // Listens when it returns. The error names the address that could not be bound, and what would
+  // help.
   static Result<std::unique_ptr<Server>> Open(State* state);
   ~Server();
   Server(const Server&) = delete;
@@ -30,14 +31,14 @@ class Server {
 
   // Serves on this thread and others until Stop.
   void Run();
-  // Any thread, once or more. Run returns when all connections are closed.
+  // From any thread; may be repeated. Run returns when all connections are closed.
   void Stop();
 
-  // Whether it has been told to stop.
+  // Whether Stop was called.
   bool stopping() const { return stopping_; }
-  // The port it got, where 0 was not "none" but "any" (tests).
+  // The TCP port it listens on.
   std::uint16_t port() const { return port_; }
-  // For what else is to run on the first loop.
+  // For other work on the first loop.
   boost::asio::io_context& io() { return loops_.front()->io; }
 
  private:
@@ -52,17 +53,18 @@ class Server {
   template <typename Socket>
   void Take(Loop* loop, Socket socket, std::string address, std::string local_address);
   void Tick(Loop* loop, int count);
+  void EndLoop(Loop* loop, int looks);
 
   State* const state_;
   std::vector<std::unique_ptr<Loop>> loops_;
-  std::unique_ptr<Settler> settler_;  // Its thread posts to the loops: it goes first.
+  std::unique_ptr<ThreadDeleteFlusher>
+      delete_flusher_;  // Its thread posts to the loops, so it is destroyed first.
   std::unique_ptr<Tcp::acceptor> tcp_;
   std::unique_ptr<Local::acceptor> unix_;
   std::unique_ptr<boost::asio::steady_timer> pause_;
   std::string socket_path_;
   std::uint16_t port_ = 0;
   std::size_t next_ = 0;
-  bool counted_ = false;
   std::atomic<bool> stopping_{false};
 };
 

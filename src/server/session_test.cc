@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // Commands in their own language: send one, expect the reply.
 #include <cstring>
+#include <set>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -11,7 +13,9 @@
 namespace spillway::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 using namespace std::chrono_literals;
 
@@ -40,6 +44,52 @@ TEST_F(CommandTest, DatabasesDoNotSeeEachOther) {
   EXPECT_TRUE(cache_->Contains("k"));
 }
 
+// Whatever the share of each: only keys of the database go.
+TEST_F(CommandTest, FlushdbEmptiesItsDatabaseAndNoOther) {
+  Open();
+  for (const char* db : {"0", "3", "15"}) {
+    Do({"SELECT", db});
+    for (int i = 0; i < 40; ++i) {
+      EXPECT_EQ(Do({"SET", "k" + std::to_string(i), "v", "PX", i % 4 == 0 ? "60000" : "600000"}),
+                "+OK\r\n");
+    }
+    EXPECT_EQ(Do({"PERSIST", "k1"}), ":1\r\n");
+  }
+  EXPECT_THAT(Do({"INFO", "keyspace"}), AllOf(HasSubstr("db0:keys=40,expires=39,avg_ttl=0\r\n"),
+                                              HasSubstr("db3:keys=40,expires=39,avg_ttl=0\r\n"),
+                                              HasSubstr("db15:keys=40,expires=39,avg_ttl=0\r\n")));
+  Do({"SELECT", "3"});
+  EXPECT_EQ(Do({"FLUSHDB"}), "+OK\r\n");
+  EXPECT_EQ(Do({"DBSIZE"}), ":0\r\n");
+  EXPECT_EQ(Do({"RANDOMKEY"}), "$-1\r\n");
+  EXPECT_EQ(Do({"FLUSHDB"}), "+OK\r\n");
+  for (const char* db : {"0", "15"}) {
+    Do({"SELECT", db});
+    EXPECT_EQ(Do({"DBSIZE"}), ":40\r\n");
+    EXPECT_EQ(Do({"EXISTS", "k0", "k39"}), ":2\r\n");
+  }
+  EXPECT_EQ(Do({"FLUSHALL"}), "+OK\r\n");
+  EXPECT_EQ(Do({"DBSIZE"}), ":0\r\n");
+  EXPECT_THAT(Do({"INFO", "keyspace"}), Not(HasSubstr("keys=")));
+}
+
+TEST_F(CommandTest, RandomkeyNamesAKeyOfItsDatabaseThatIsNotOver) {
+  Open();
+  for (int i = 0; i < 3000; ++i) Do({"SET", "many" + std::to_string(i), "v"});
+  Do({"SELECT", "7"});
+  Do({"SET", "one", "v"});
+  Do({"SET", "over", "v", "PX", "1000"});
+  std::set<std::string> drawn;
+  for (int i = 0; i < 200; ++i) drawn.insert(Do({"RANDOMKEY"}));
+  EXPECT_THAT(drawn, ::testing::ElementsAre("$3\r\none\r\n", "$4\r\nover\r\n"));
+  clock_->Advance(1s);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(Do({"RANDOMKEY"}), "$3\r\none\r\n");
+  EXPECT_EQ(Do({"KEYS", "*"}), "*1\r\n$3\r\none\r\n");
+  EXPECT_EQ(Do({"SCAN", "0", "COUNT", "1000"}), "*2\r\n$1\r\n0\r\n*1\r\n$3\r\none\r\n");
+  Do({"SELECT", "0"});
+  EXPECT_THAT(Do({"RANDOMKEY"}), HasSubstr("many"));
+}
+
 TEST_F(CommandTest, OddKeysOfDatabaseZeroAreNotTakenForOthers) {
   Open();
   const std::string odd("\xff\x03k", 3);
@@ -62,6 +112,62 @@ TEST_F(CommandTest, KeysEndWhenTheirTimeIsOver) {
   clock_->Advance(500ms);
   EXPECT_EQ(Do({"GET", "k"}), "$-1\r\n");
   EXPECT_EQ(Do({"TTL", "k"}), ":-2\r\n");
+}
+
+TEST_F(CommandTest, AnEndInUnixMillisecondsIsExact) {
+  // A wall clock that stands anywhere between two milliseconds of the cache's.
+  std::int64_t wall_ns = 1'700'000'000'000'123'456;
+  Open([](const void* at) { return *static_cast<const std::int64_t*>(at); }, &wall_ns);
+  for (int i = 0; i < 1000; ++i) {
+    const auto step = std::chrono::microseconds(1 + 7 * i % 997);
+    clock_->Advance(step);
+    wall_ns += std::chrono::nanoseconds(step).count();
+    const std::int64_t now_ms = wall_ns / 1'000'000;
+    Do({"SET", "k", "v"});
+    EXPECT_EQ(Do({"GETEX", "k", "PXAT", std::to_string(now_ms + 1500)}), "$1\r\nv\r\n");
+    ASSERT_EQ(Do({"PTTL", "k"}), ":1500\r\n") << wall_ns;
+    ASSERT_EQ(Do({"PEXPIRETIME", "k"}), ":" + std::to_string(now_ms + 1500) + "\r\n");
+    Do({"SET", "k", "v", "PXAT", std::to_string(now_ms + 77'777)});
+    ASSERT_EQ(Do({"PEXPIRETIME", "k"}), ":" + std::to_string(now_ms + 77'777) + "\r\n");
+  }
+}
+
+TEST_F(CommandTest, OfTheSameExpiryOptionTheLastCounts) {
+  Open();
+  EXPECT_EQ(Do({"SET", "k", "v", "EX", "10", "ex", "20"}), "+OK\r\n");
+  EXPECT_EQ(Do({"TTL", "k"}), ":20\r\n");
+  EXPECT_EQ(Do({"GETEX", "k", "PX", "5000", "PX", "7000"}), "$1\r\nv\r\n");
+  EXPECT_EQ(Do({"PTTL", "k"}), ":7000\r\n");
+  EXPECT_EQ(Do({"SET", "k", "w", "KEEPTTL", "KEEPTTL"}), "+OK\r\n");
+  EXPECT_EQ(Do({"PTTL", "k"}), ":7000\r\n");
+  EXPECT_EQ(Do({"GETEX", "k", "PERSIST", "PERSIST"}), "$1\r\nw\r\n");
+  EXPECT_EQ(Do({"PTTL", "k"}), ":-1\r\n");
+  for (const char* other : {"PX", "EXAT", "PXAT"}) {
+    EXPECT_EQ(Do({"SET", "k", "v", "EX", "10", other, "20"}), "-ERR syntax error\r\n");
+  }
+  EXPECT_EQ(Do({"SET", "k", "v", "EX", "10", "KEEPTTL"}), "-ERR syntax error\r\n");
+  EXPECT_EQ(Do({"GETEX", "k", "EX", "10", "PERSIST"}), "-ERR syntax error\r\n");
+}
+
+TEST_F(CommandTest, TrackingIsAlwaysOff) {
+  Open();
+  EXPECT_THAT(Do({"CLIENT", "TRACKING", "ON"}), HasSubstr("client-side caching is not offered"));
+  EXPECT_THAT(Do({"CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "a"}), StartsWith("-ERR client"));
+  EXPECT_EQ(Do({"CLIENT", "TRACKING", "OFF"}), "+OK\r\n");
+  EXPECT_EQ(Do({"CLIENT", "TRACKING", "maybe"}), "-ERR syntax error\r\n");
+  EXPECT_EQ(Do({"CLIENT", "TRACKING", "ON", "PREFIX"}), "-ERR syntax error\r\n");
+  EXPECT_EQ(Do({"CLIENT", "TRACKINGINFO"}),
+            "*6\r\n$5\r\nflags\r\n*1\r\n$3\r\noff\r\n$8\r\nredirect\r\n:-1\r\n$8\r\n"
+            "prefixes\r\n*0\r\n");
+  EXPECT_EQ(Do({"CLIENT", "GETREDIR"}), ":-1\r\n");
+  EXPECT_THAT(Do({"CLIENT", "CACHING", "YES"}), StartsWith("-ERR CLIENT CACHING can be called"));
+}
+
+TEST_F(CommandTest, InfoSaysThatThereIsNoReplication) {
+  Open();
+  EXPECT_THAT(Do({"INFO", "replication"}),
+              AllOf(HasSubstr("role:master\r\n"), HasSubstr("\r\nmaster_repl_offset:0\r\n"),
+                    HasSubstr("\r\nmaster_replid:"), HasSubstr("\r\nrepl_backlog_active:0\r\n")));
 }
 
 TEST_F(CommandTest, AKeyThatIsBeingReadCanStillGetAnotherEnd) {
@@ -149,6 +255,55 @@ TEST_F(CommandTest, PairsAreEvictedTogetherAndTokensAreLearnt) {
   EXPECT_GT(pairs, 0);
   EXPECT_LT(pairs, 20);
   EXPECT_EQ(cache_->total_tokens(), 256 * pairs);
+}
+
+// Its client waits for ever for a GET that finds nothing where EXISTS said yes.
+TEST_F(CommandTest, WhatExistsAnnouncedToLmcacheIsThereForItsGet) {
+  config_.cache.capacity = 8 * kMiB;
+  Open();
+  const std::string value(64 * 1024, 'v');
+  const auto fill = [&] {  // Twice what the cache holds.
+    for (int i = 0; i < 256; ++i) Do({"SET", "other" + std::to_string(i), value});
+  };
+  Do({"SET", kChunk, value});
+  EXPECT_EQ(Do({"EXISTS", kChunk}), ":1\r\n");
+  fill();
+  EXPECT_EQ(Do({"GET", kChunk}), "$65536\r\n" + value + "\r\n");
+  clock_->Advance(6s);
+  state_->ErasePairs();  // As the daemon does every 100 ms.
+  EXPECT_EQ(state_->announced.bytes(), 0u);
+  fill();
+  EXPECT_EQ(Do({"GET", kChunk}), "$-1\r\n");
+}
+
+TEST_F(CommandTest, AnnouncedEntriesAreBoundedAndYieldInEmergency) {
+  config_.cache.capacity = 8 * kMiB;
+  Open();
+  const std::string value(64 * 1024, 'v');
+  for (int i = 0; i < 64; ++i) {
+    const std::string key = "m@1@0@" + std::to_string(1000 + i);
+    Do({"SET", key, value});
+    EXPECT_EQ(Do({"EXISTS", key}), ":1\r\n");
+  }
+  EXPECT_GT(state_->announced.bytes(), 0u);
+  EXPECT_LE(state_->announced.bytes(), 8 * kMiB / 20);
+  cache_->Apply(0.97);
+  state_->ErasePairs();
+  EXPECT_EQ(state_->announced.bytes(), 0u);
+  Do({"EXISTS", "m@1@0@1000"});
+  EXPECT_EQ(state_->announced.bytes(), 0u);
+}
+
+TEST_F(CommandTest, OthersAreAnnouncedNothing) {
+  Open();
+  Do({"SET", "plain", "v"});
+  Do({"EXISTS", "plain"});
+  EXPECT_EQ(state_->announced.bytes(), 0u);
+  Session polite;
+  Do({"SET", kChunk, "v"});
+  Do(polite, {"HELLO", "3"});
+  Do(polite, {"EXISTS", kChunk});
+  EXPECT_EQ(state_->announced.bytes(), 0u);
 }
 
 TEST_F(CommandTest, TransactionsRunAsAWhole) {

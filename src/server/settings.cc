@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/settings.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -21,9 +23,20 @@ Status ReadNumber(std::string_view text, Number* number) {
   Number read{};
   const auto [stop, error] = std::from_chars(text.data(), end, read);
   if (error != std::errc() || stop != end) {
-    return Bad(fmt::format("'{}' is not a whole number", Printable(text)));
+    return Bad(fmt::format("'{}' is not a whole number{}", Printable(text),
+                           std::is_unsigned_v<Number> ? " of at least 0" : ""));
   }
   *number = read;
+  return {};
+}
+
+// The error quotes the text as given: a parser of unsigned numbers would show -1 as another number.
+Status ReadPort(std::string_view text, std::uint64_t* port) {
+  std::uint64_t read = 0;
+  if (!ReadNumber(text, &read) || read > kPortMax) {
+    return Bad(fmt::format("'{}' is not a port; it must be 0 to {}", Printable(text), kPortMax));
+  }
+  *port = read;
   return {};
 }
 
@@ -35,7 +48,7 @@ Status ReadSize(std::string_view text, Bytes* bytes) {
 }
 
 Status ReadTime(std::string_view text, Duration* time) {
-  std::int64_t seconds = 0;  // As Redis writes it.
+  std::int64_t seconds = 0;  // A plain number is seconds, as in Redis.
   if (ReadNumber(text, &seconds)) {
     if (seconds < 0 || seconds > 1'000'000'000) return Bad("it must be 0 to 1000000000 seconds");
     *time = std::chrono::seconds(seconds);
@@ -78,7 +91,7 @@ constexpr std::array kRows = {
                },
                [](const Settings& s) { return s.bind; }},
     SettingRow{"port", "port", "a port", false, false, "TCP port; 0: none.",
-               [](std::string_view text, Settings* s) { return ReadNumber(text, &s->port); },
+               [](std::string_view text, Settings* s) { return ReadPort(text, &s->port); },
                [](const Settings& s) { return fmt::to_string(s.port); }},
     SettingRow{"socket", "unixsocket", "a path", false, false,
                "Unix socket, mode 0600; empty: none.",
@@ -96,18 +109,20 @@ constexpr std::array kRows = {
                [](const Settings& s) { return s.http_bind; }},
     SettingRow{"http_port", "", "a port", false, false,
                "Port of HTTP: health, metrics, API; 0: none.",
-               [](std::string_view text, Settings* s) { return ReadNumber(text, &s->http_port); },
+               [](std::string_view text, Settings* s) { return ReadPort(text, &s->http_port); },
                [](const Settings& s) { return fmt::to_string(s.http_port); }},
-    SettingRow{"http_hosts", "", "names", false, false,
-               "Names by which HTTP may be called besides localhost and `http_bind`, with commas "
-               "between; others are refused, since a page elsewhere could have made them up.",
-               [](std::string_view text, Settings* s) -> Status {
-                 s->http_hosts = text;
-                 return {};
-               },
-               [](const Settings& s) { return s.http_hosts; }},
+    SettingRow{
+        "http_hosts", "", "names", false, false,
+        "Host names that HTTP accepts besides localhost and `http_bind`, separated by commas. "
+        "Others are refused: this keeps pages of other sites from reaching the daemon through "
+        "a browser (DNS rebinding).",
+        [](std::string_view text, Settings* s) -> Status {
+          s->http_hosts = text;
+          return {};
+        },
+        [](const Settings& s) { return s.http_hosts; }},
     SettingRow{"password", "requirepass", "a password", true, true,
-               "What AUTH must say; empty: nothing is asked for. Better kept in a file: "
+               "The password for AUTH; empty: none is required. Better kept in a file: "
                "`password_file`.",
                [](std::string_view text, Settings* s) -> Status {
                  s->password = text;
@@ -115,33 +130,33 @@ constexpr std::array kRows = {
                },
                [](const Settings& s) { return s.password; }},
     SettingRow{"open_to_all", "", "true or false", false, false,
-               "Listens beyond loopback though there is no password.",
+               "Allows listening beyond loopback without a password.",
                [](std::string_view text, Settings* s) { return ReadFlag(text, &s->open_to_all); },
                [](const Settings& s) { return std::string(s.open_to_all ? "true" : "false"); }},
     SettingRow{"clients_max", "maxclients", "a count", true, false, "Most clients at once.",
                [](std::string_view text, Settings* s) { return ReadNumber(text, &s->clients_max); },
                [](const Settings& s) { return fmt::to_string(s.clients_max); }},
     SettingRow{"bulk_max", "proto-max-bulk-len", "a size", true, false,
-               "Largest argument; of a value, too.",
+               "Largest argument of a command, and so largest value of a SET.",
                [](std::string_view text, Settings* s) { return ReadSize(text, &s->bulk_max); },
                [](const Settings& s) { return fmt::to_string(s.bulk_max); }},
     SettingRow{"output_max", "client-output-buffer-limit", "a size", true, false,
-               "Most bytes of replies that wait for one client; leased values are not counted. "
+               "Most bytes of replies pending for one client; leased values are not counted. "
                "Beyond it the client is closed.",
                [](std::string_view text, Settings* s) { return ReadSize(text, &s->output_max); },
                [](const Settings& s) { return fmt::to_string(s.output_max); }},
     SettingRow{"input_max", "client-query-buffer-limit", "a size", true, false,
-               "Most bytes that an unfinished request may hold, beside a value that goes straight "
-               "into the cache. Beyond it the client is closed.",
+               "Most bytes that an unfinished request may hold, besides a value that is received "
+               "straight into the cache. Beyond it the client is closed.",
                [](std::string_view text, Settings* s) { return ReadSize(text, &s->input_max); },
                [](const Settings& s) { return fmt::to_string(s.input_max); }},
     SettingRow{"idle_max", "timeout", "a duration", true, false,
-               "A client that says nothing for so long is closed; 0: never.",
+               "A client idle for this long is closed; 0: never.",
                [](std::string_view text, Settings* s) { return ReadTime(text, &s->idle_max); },
                [](const Settings& s) { return PrintTime(s.idle_max); }},
     SettingRow{"stall_max", "", "a duration", true, false,
-               "A client that leaves a request half sent, or replies unread, for so long without a "
-               "byte of progress is closed.",
+               "A client with a half-sent request or unread replies is closed after this long "
+               "without a byte of progress.",
                [](std::string_view text, Settings* s) { return ReadTime(text, &s->stall_max); },
                [](const Settings& s) { return PrintTime(s.stall_max); }},
     SettingRow{"io_threads", "io-threads", "a count", false, false,
@@ -150,15 +165,15 @@ constexpr std::array kRows = {
                [](const Settings& s) { return fmt::to_string(s.io_threads); }},
     SettingRow{
         "stop_flush", "", "a duration", true, false,
-        "When it is told to stop, and has a disk tier: how long it may write there what only "
-        "memory has, the most valuable first; 0: not at all.",
+        "With a disk tier: how long the daemon may write entries that only memory has to disk "
+        "when it stops, the most valuable first; 0: it writes none.",
         [](std::string_view text, Settings* s) { return ReadTime(text, &s->stop_flush); },
         [](const Settings& s) { return PrintTime(s.stop_flush); }},
     SettingRow{
         "on_blocked", "", "auto, error or drop", true, false,
-        "What a write gets that no tier may take: `error` is Redis's OOM; `drop` says OK, "
-        "and the key is erased; `auto` drops for keys of LMCache's shape on connections "
-        "that never sent HELLO, and is an error to all others.",
+        "The reply to a write that no tier accepts: `error` is Redis's OOM error; `drop` replies "
+        "OK and erases the key; `auto` is `drop` for keys of LMCache's form on connections that "
+        "never sent HELLO, and `error` for all others.",
         [](std::string_view text, Settings* s) { return ReadOnBlocked(text, &s->on_blocked); },
         [](const Settings& s) { return std::string(Name(s.on_blocked)); }},
     SettingRow{"slowlog_us", "slowlog-log-slower-than", "microseconds", true, false,

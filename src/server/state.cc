@@ -1,13 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/state.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
 #include <random>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/mutant.h"
 #include "server/command.h"
 #include "server/lmcache_key.h"
 
@@ -17,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kNsPerMs = 1'000'000;
 
-std::int64_t WallNs() {
+std::int64_t SystemNs() {
   const auto now = std::chrono::system_clock::now();  // real world: EXPIREAT speaks of it
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count();
 }
@@ -31,13 +36,9 @@ std::string RandomId() {
 
 }  // namespace
 
-void State::Events::Hear(const Event& event) {
+void State::Events::OnEvent(const Event& event) {
   if (event.action != Action::kDestroy && event.action != Action::kExpire) return;
   if (event.reason == Reason::kReplaced) return;
-  if (event.key.size() >= 2 && event.key[0] == kDbMark) {
-    const int db = DbKeyOf(event.key).db;
-    if (db > 0) live[static_cast<std::size_t>(db)].fetch_sub(1, std::memory_order_relaxed);
-  }
   if (event.reason == Reason::kErased || event.reason == Reason::kCleared) return;
   (event.action == Action::kExpire ? expired : evicted).fetch_add(1, std::memory_order_relaxed);
   if (!event.key.ends_with("metadata") && !event.key.ends_with("kv_bytes")) return;
@@ -57,22 +58,42 @@ std::vector<std::string> State::Events::TakePairs() {
   return std::exchange(pairs_, {});
 }
 
-State::State(Config config, Cache* cache, std::shared_ptr<Events> events)
+State::State(Config config, Cache* cache, std::shared_ptr<Events> events, WallClock wall,
+             const void* wall_context)
     : settings(std::move(config.server)),
-      started_unix_ms(WallNs() / kNsPerMs),
+      random(std::random_device{}()),  // real world: any key
+      announced(cache, &direct_),
+      started_unix_ms((wall == nullptr ? SystemNs() : wall(wall_context)) / kNsPerMs),
       run_id(RandomId()),
       cache_(cache),
       direct_(cache),
-      events_(std::move(events)) {
+      events_(std::move(events)),
+      wall_(wall),
+      wall_context_(wall_context) {
+  // Databases that the cache does not tell apart can't be counted or flushed.
+  if (!direct_.groups_by(&GroupOfKey)) {
+    fmt::print(stderr, "spillwayd: the cache was opened without GroupOfKey as its key_group\n");
+    std::abort();
+  }
   counts.resize(CommandCount());
   MeasureOffset();
 }
 
-// A whole number of milliseconds, so that a deadline given in them comes back as
-// it was.
+std::int64_t State::WallNs() const { return wall_ == nullptr ? SystemNs() : wall_(wall_context_); }
+
+// The two clocks are read one after the other; the closest of a few readings counts.
 void State::MeasureOffset() {
-  const std::int64_t offset = WallNs() - direct_.Now().time_since_epoch().count();
-  offset_ns_.store(offset / kNsPerMs * kNsPerMs, std::memory_order_relaxed);
+  constexpr int kReadings = 5;
+  Duration least = Duration::max();
+  for (int i = 0; i < kReadings; ++i) {
+    const TimePoint before = direct_.Now();
+    const std::int64_t wall = WallNs();
+    const Duration took = direct_.Now() - before;
+    if (took >= least) continue;
+    least = took;
+    offset_ns_.store(wall - (before + took / 2).time_since_epoch().count(),
+                     std::memory_order_relaxed);
+  }
 }
 
 std::int64_t State::UnixMs() {
@@ -84,15 +105,25 @@ std::int64_t State::UnixMs() {
   return WallNs() / kNsPerMs;
 }
 
+// To the nearest: a deadline that has been on disk comes back by another reading of the
+// clocks, a little off.
 std::int64_t State::ToUnixMs(TimePoint deadline) const {
   const std::int64_t at = deadline.time_since_epoch().count();
-  return at / kNsPerMs + offset_ns_.load(std::memory_order_relaxed) / kNsPerMs;
+  const std::int64_t offset = offset_ns_.load(std::memory_order_relaxed);
+  std::int64_t unix_ns = 0;
+  if (__builtin_add_overflow(at, offset, &unix_ns)) return at / kNsPerMs + offset / kNsPerMs;
+  return (unix_ns + kNsPerMs / 2) / kNsPerMs;
 }
 
 TimePoint State::FromUnixMs(std::int64_t unix_ms) const {
-  const std::int64_t ms = unix_ms - offset_ns_.load(std::memory_order_relaxed) / kNsPerMs;
-  constexpr std::int64_t kMost = TimePoint::max().time_since_epoch().count() / kNsPerMs - 1;
-  return TimePoint(Duration(std::clamp(ms, -kMost, kMost) * kNsPerMs));
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / kNsPerMs - 1;
+  const std::int64_t unix_ns = std::clamp(unix_ms, -kMost, kMost) * kNsPerMs;
+  const std::int64_t offset = offset_ns_.load(std::memory_order_relaxed);
+  std::int64_t at = 0;
+  if (__builtin_sub_overflow(unix_ns, offset, &at)) {
+    return unix_ns < 0 ? TimePoint::min() : TimePoint::max() - Duration(kNsPerMs);
+  }
+  return TimePoint(Duration(at));
 }
 
 std::int64_t State::TimeSinceLast() {
@@ -102,34 +133,25 @@ std::int64_t State::TimeSinceLast() {
   return std::chrono::duration_cast<std::chrono::microseconds>(took).count();
 }
 
-std::size_t State::SizeOf(int db) const {
-  const auto in = [&](int i) {
-    return static_cast<std::size_t>(std::max<std::int64_t>(
-        0, events_->live[static_cast<std::size_t>(i)].load(std::memory_order_relaxed)));
-  };
-  if (db != 0) return in(db);
-  std::size_t others = 0;
-  for (int i = 1; i < kDatabases; ++i) others += in(i);
-  const std::size_t all = cache_->size();
-  return all > others ? all - others : 0;
-}
-
-void State::CountNew(int db) {
-  if (db != 0) events_->live[static_cast<std::size_t>(db)].fetch_add(1, std::memory_order_relaxed);
-}
-
-void State::CountAll() {
-  std::array<std::int64_t, kDatabases> found{};
-  std::uint64_t cursor = 0;
-  do {
-    cursor = direct_.Scan(cursor, 1024, [&](std::string_view key) {
-      ++found[static_cast<std::size_t>(DbKeyOf(key).db)];
-    });
-  } while (cursor != 0);
-  for (std::size_t i = 0; i < found.size(); ++i) events_->live[i].store(found[i]);
+bool State::ReclaimStalledRoom() {
+  if (MutantOn(Mutant::kUploadHoldsRoom)) return false;
+  constexpr Duration kLookEvery = std::chrono::milliseconds(100);
+  const TimePoint now = direct_.Now();
+  if (now - looked_for_room_ < kLookEvery) return room_is_given_up_;
+  looked_for_room_ = now;
+  room_is_given_up_ = false;
+  for (const auto& [id, session] : clients) {
+    const bool room = (session->room || session->aside) && session->room_pace.IsTooSlow(now);
+    const bool upload = session->upload && session->upload_pace.IsTooSlow(now);
+    if ((!room && !upload) || !session->give_up_room) continue;
+    session->give_up_room();
+    room_is_given_up_ = true;
+  }
+  return room_is_given_up_;
 }
 
 void State::ErasePairs() {
+  announced.Release();
   if (!events_->any_pairs.load(std::memory_order_acquire)) return;
   for (const std::string& key : events_->TakePairs()) {
     // Written anew since: then its own half is there, too.

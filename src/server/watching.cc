@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/watching.h"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ std::vector<std::string> HostsOf(const Settings& settings) {
   return hosts;
 }
 
-// All commands and subcommands that were called.
+// Calls `each` for all commands and subcommands that were called.
 template <typename Each>
 void ForEachCalled(const State& state, Each&& each) {
   const auto visit = [&](const Command& command) {
@@ -55,8 +56,13 @@ Watching::Watching(State* state, const Server* server, const Watched& watched)
   settings.history = &history_;
   settings.thresholds = watched.thresholds;
   settings.facts = [state] {
-    return http::ServerFacts{.started_unix_ms = state->started_unix_ms,
-                             .hit_tokens = state->counters.hit_tokens.load()};
+    const std::lock_guard lock(state->commands);
+    const ReadTimes& reads = state->read_times;
+    return http::ServerFacts{
+        .started_unix_ms = state->started_unix_ms,
+        .hit_tokens = state->counters.hit_tokens.load(),
+        .read_bounds_s = {ReadTimes::kBounds.begin(), ReadTimes::kBounds.end()},
+        .reads_within = {reads.within.begin(), reads.within.end()}};
   };
   settings.password = [state] {
     const std::lock_guard lock(state->commands);  // CONFIG SET may change it.
@@ -64,11 +70,6 @@ Watching::Watching(State* state, const Server* server, const Watched& watched)
   };
   settings.not_ready = [this] { return WhyNotReady(); };
   settings.metrics = [this](http::Exposition* page) { AddMetrics(page); };
-  settings.caption = [state]() -> std::optional<std::pair<std::string, std::string>> {
-    const std::optional<Caption::Words> words = state->caption.words();
-    if (!words) return std::nullopt;
-    return std::pair(words->phase, words->text);
-  };
   api_.emplace(std::move(settings));
 }
 
@@ -84,13 +85,13 @@ Result<std::unique_ptr<Watching>> Watching::Open(State* state, const Server* ser
   Result<std::unique_ptr<http::HttpServer>> opened = http::HttpServer::Open(http, &*watching->api_);
   if (!opened) return opened.error();
   watching->http_ = std::move(*opened);
-  LogInfo("spillwayd: http://{}:{}/ has {}metrics and the API", http.bind, watching->http_->port(),
-          watched.files.empty() ? "" : "the dashboard, ");
+  LogInfo("spillwayd: http://{}:{}/ serves {}metrics and the API", http.bind,
+          watching->http_->port(), watched.files.empty() ? "" : "the dashboard, ");
   return watching;
 }
 
-// A sample a second; where looking takes long, so seldom that it is no more than a
-// two-hundredth of a core.
+// One sample a second; less often if a sample takes long, so that history costs at most 1/200 of a
+// core.
 Duration Watching::Remember() {
   using Clock = std::chrono::steady_clock;
   constexpr int kShare = 200;
@@ -100,8 +101,8 @@ Duration Watching::Remember() {
 }
 
 std::string Watching::WhyNotReady() const {
-  if (server_->stopping()) return "it is stopping";
-  if (state_->cache().stats().loading) return "the disk tier is being read in";
+  if (server_->stopping()) return "the daemon is stopping";
+  if (state_->cache().stats().loading) return "the disk tier is still reading its files";
   return {};
 }
 
@@ -110,22 +111,26 @@ void Watching::AddMetrics(http::Exposition* page) const {
   page->Gauge("spillway_clients", "Clients connected now.", state_->connected.load());
   page->Counter("spillway_clients_accepted_total", "Clients that connected.",
                 counters.connections.load());
-  page->Counter("spillway_clients_refused_total", "Clients turned away, since there were too many.",
+  page->Counter("spillway_clients_refused_total",
+                "Connections refused because clients_max was reached.",
                 counters.refused_connections.load());
-  page->Counter("spillway_clients_stalled_total", "Clients closed for being slow.",
-                counters.closed_slow.load());
+  page->Counter("spillway_clients_stalled_total",
+                "Clients closed for no progress within stall_max.", counters.closed_slow.load());
   page->Counter("spillway_commands_total", "Commands answered.", counters.commands.load());
-  page->Counter("spillway_command_errors_total", "Of these, with an error.",
+  page->Counter("spillway_command_errors_total", "Commands answered with an error.",
                 counters.errors.load());
   page->Counter("spillway_received_bytes_total", "Bytes received from clients.",
                 counters.net_in.load());
   page->Counter("spillway_sent_bytes_total", "Bytes sent to clients.", counters.net_out.load());
   page->Counter("spillway_writes_refused_total", "Writes refused for pressure.",
                 counters.refused_writes.load());
-  page->Counter("spillway_writes_dropped_total", "Writes said to be done and dropped (on_blocked).",
+  page->Counter("spillway_writes_dropped_total",
+                "Writes answered with OK and dropped (on_blocked).",
                 counters.dropped_writes.load());
-  state_->caption.AddMetrics(page);
   const std::lock_guard lock(state_->commands);
+  page->Histogram("spillway_read_seconds",
+                  "Time from a read's start to its reply, with its wait for a lower tier.",
+                  ReadTimes::kBounds, state_->read_times.within, state_->read_times.seconds);
   page->Counter("spillway_command_calls_total", "Calls of each command.");
   ForEachCalled(*state_, [&](const std::string& name, const CommandCounts& counts) {
     page->Sample(counts.calls, {{"command", name}});

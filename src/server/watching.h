@@ -1,5 +1,6 @@
-// Watching is the daemon's HTTP side: metrics of the cache and of the server, the
-// API, and whether it is ready. It has a thread of its own.
+// SPDX-License-Identifier: Apache-2.0
+// Watching is the daemon's HTTP side: metrics of the cache and of the server, the API, and
+// readiness. It has a thread of its own.
 #pragma once
 
 #include <memory>
@@ -21,12 +22,12 @@ namespace spillway::server {
 struct Watched {
   std::shared_ptr<const http::Feed> feed;
   Thresholds thresholds;
-  std::span<const http::File> files;  // The dashboard; they live as long as the program.
+  std::span<const http::File> files;  // The dashboard; valid as long as the program runs.
 };
 
 class Watching {
  public:
-  // Without a port it is there and does nothing.
+  // With http_port 0 it exists and does nothing.
   static Result<std::unique_ptr<Watching>> Open(State* state, const Server* server,
                                                 const Watched& watched);
 
@@ -41,7 +42,7 @@ class Watching {
   const std::shared_ptr<const http::Feed> feed_;
   http::History history_;
   std::optional<http::Api> api_;
-  std::unique_ptr<http::HttpServer> http_;  // Goes first: it uses the others.
+  std::unique_ptr<http::HttpServer> http_;  // Destroyed first: it uses the others.
 };
 
 }  // namespace spillway::server

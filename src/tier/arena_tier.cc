@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/arena_tier.h"
 
 #include <algorithm>
@@ -13,8 +14,8 @@ namespace {
 
 constexpr Bytes kSlabMin = kKiB;
 constexpr Bytes kSlabMax = 256 * kKiB;
-// A tier has room for this many slabs of the largest kind, so that one of
-// each of the sixty classes is but a small part of it.
+// A tier has room for this many slabs of the largest kind, so that one slab of
+// each of the sixty size classes takes only a small part of it.
 constexpr Bytes kSlabsPerTier = 512;
 constexpr Bytes kBlockAlign = 64;
 
@@ -25,7 +26,8 @@ Bytes SlabBytesMax(Bytes capacity, Bytes chunk_bytes) {
                     std::min(kSlabMax, chunk_bytes));
 }
 
-// Large blocks are larger than eight granules: they waste less than an eighth.
+// A large block is larger than eight granules, so rounding it up wastes less
+// than an eighth.
 Bytes GranuleFor(Bytes small_block_max) { return std::max(kBlockAlign, small_block_max / 8); }
 
 }  // namespace
@@ -74,7 +76,7 @@ ArenaTier::ArenaTier(Device* device, const ArenaTierOptions& options, Bytes capa
 
 Result<std::byte*> ArenaTier::Allocate(Bytes bytes) {
   const Bytes padded = Padded(bytes);
-  if (padded - 1 < small_block_max_) {  // Also tells 0.
+  if (padded - 1 < small_block_max_) {  // Also false for 0.
     const Bytes at = slabs_.TryAllocate(SizeClassOf(padded));
     if (at != SlabPool::kNone) return Count(at, bytes);
   }
@@ -94,8 +96,8 @@ Result<std::byte*> ArenaTier::AllocateSlowly(Bytes bytes) {
     if (!at) return at.error();
     return Count(*at, bytes);
   }
-  // Every multiple of a power of two falls into a class that is one, too: slots
-  // lie as padded blocks must.
+  // Each multiple of a power of two falls into a size class that is also a
+  // multiple of it, so slots have the alignment that padded blocks need.
   const std::size_t size_class = SizeClassOf(padded);
   if (Status grown = slabs_.Grow(size_class); !grown) return grown.error();
   const Bytes at = slabs_.TryAllocate(size_class);
@@ -108,7 +110,7 @@ std::byte* ArenaTier::Count(Bytes at, Bytes bytes) {
   return arena_->base() + at;
 }
 
-void ArenaTier::Free(std::byte* block, Bytes bytes, bool backed) {
+void ArenaTier::Free(std::byte* block, Bytes bytes, bool clean) {
   if (bytes == 0) return;
   assert(block >= arena_->base() && block < arena_->base() + arena_->range());
   assert(allocated() >= bytes);
@@ -116,20 +118,46 @@ void ArenaTier::Free(std::byte* block, Bytes bytes, bool backed) {
   allocated_.store(allocated() - bytes, std::memory_order_relaxed);
   const Bytes padded = Padded(bytes);
   if (padded <= small_block_max_) {
-    slabs_.Free(SizeClassOf(padded), at, backed);
+    slabs_.Free(SizeClassOf(padded), at, clean);
   } else {
-    arena_->Give(at, RoundUp(padded, granule_), backed);
+    arena_->Give(at, RoundUp(padded, granule_), clean);
   }
 }
 
-void ArenaTier::SetBacked(std::byte* block, Bytes bytes, bool backed) {
+bool ArenaTier::TakesInPlaceOf(const std::byte* block, Bytes bytes, Bytes instead) {
+  if (instead == 0) return true;
+  if (instead > capacity_) return false;
+  const Bytes wanted = Padded(instead);
+  const bool small = wanted <= small_block_max_;
+  if (small && slabs_.HasRoom(SizeClassOf(wanted))) return true;
+  // What the block leaves to the arena: a slab counts if it has no other.
+  Bytes at = bytes == 0 ? 0 : static_cast<Bytes>(block - arena_->base());
+  Bytes freed = 0;
+  if (const Bytes padded = Padded(bytes); padded > small_block_max_) {
+    freed = RoundUp(padded, granule_);
+  } else if (padded > 0) {
+    const std::size_t size_class = SizeClassOf(padded);
+    if (small && size_class == SizeClassOf(wanted)) return true;
+    const Bytes slab = slabs_.SlabOnlyOf(size_class, at);
+    freed = slab == SlabPool::kNone ? 0 : slabs_.SlabBytes(size_class);
+    at = slab == SlabPool::kNone ? 0 : slab;
+  }
+  if (small) {
+    const Bytes slab = slabs_.SlabBytes(SizeClassOf(wanted));
+    return arena_->TakesInPlaceOf(at, freed, slab, slab);
+  }
+  const Bytes align = instead > pad_above_ ? std::max(pad_to_, granule_) : granule_;
+  return arena_->TakesInPlaceOf(at, freed, RoundUp(wanted, granule_), align);
+}
+
+void ArenaTier::SetClean(std::byte* block, Bytes bytes, bool clean) {
   if (bytes == 0) return;
   const auto at = static_cast<Bytes>(block - arena_->base());
   const Bytes padded = Padded(bytes);
   if (padded <= small_block_max_) {
-    slabs_.SetBacked(SizeClassOf(padded), at, backed);
+    slabs_.SetClean(SizeClassOf(padded), at, clean);
   } else {
-    arena_->SetBacked(at, RoundUp(padded, granule_), backed);
+    arena_->SetClean(at, RoundUp(padded, granule_), clean);
   }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/arena_tier.h"
 
 #include <map>
@@ -28,7 +29,7 @@ struct FakeWorld {
   FakeDevice device;
   std::unique_ptr<ArenaTier> arena;
 };
-// As the simulator has it: the smallest chunks.
+// Like the simulator's tier: the smallest chunks.
 struct SmallChunkWorld : FakeWorld {
   explicit SmallChunkWorld(Bytes capacity) : FakeWorld(capacity, 4 * kKiB) {}
 };
@@ -46,7 +47,7 @@ struct CpuWorld {
   std::unique_ptr<CpuDevice> device;
   std::unique_ptr<ArenaTier> arena;
 };
-// As the host tier has it.
+// Like the host tier.
 struct HostWorld {
   static constexpr bool kKeepsBytes = true;
   explicit HostWorld(Bytes capacity)
@@ -128,6 +129,43 @@ TEST_F(ArenaTierTest, NeighboursThatTakeTheCardAreNoMemoryAndComeAndGo) {
   tier_->Free(two, kChunk);
 }
 
+// Whatever it says comes true, and asking changes nothing.
+TEST_F(ArenaTierTest, SaysWhetherABlockWouldFitInPlaceOfAnother) {
+  const auto tier =
+      ArenaTier::Open(&device_, {.capacity = 4 * kChunk, .keep_one_empty = keep_one_empty_})
+          .value();
+  std::mt19937 random(7);
+  struct Block {
+    std::byte* at = nullptr;
+    Bytes bytes = 0;
+  };
+  std::vector<Block> blocks;
+  int fitted = 0;
+  int refused = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    const Bytes bytes = 1 + random() % (Bytes{1} << (4 + random() % 15));
+    if (blocks.empty() || random() % 2 == 0) {
+      if (const auto at = tier->Allocate(bytes)) blocks.push_back({*at, bytes});
+      if (blocks.size() < 12) continue;
+    }
+    const std::size_t which = random() % blocks.size();
+    const Block old = blocks[which];
+    blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(which));
+    const Bytes held = tier->held();
+    device_.SetForeign((60 + random() % 3) * kChunk);
+    const bool takes = tier->TakesInPlaceOf(old.at, old.bytes, bytes);
+    EXPECT_EQ(tier->held(), held);
+    tier->Free(old.at, old.bytes);
+    const auto at = tier->Allocate(bytes);
+    ASSERT_EQ(!!at, takes) << "step " << step << ": " << bytes << " in place of " << old.bytes;
+    if (at) blocks.push_back({*at, bytes});
+    ++(takes ? fitted : refused);
+  }
+  EXPECT_GT(fitted, 100);
+  EXPECT_GT(refused, 100);
+  for (const Block& block : blocks) tier->Free(block.at, block.bytes);
+}
+
 TEST_F(ArenaTierTest, CapacityIsWhatWasAskedForOrAllWholeChunksOfTheCard) {
   FakeDevice odd({.total = 10 * kChunk + 777, .chunk_bytes = kChunk});
   EXPECT_EQ(ArenaTier::Open(&odd).value()->capacity(), 10 * kChunk);
@@ -155,7 +193,7 @@ TEST_F(ArenaTierTest, PhysicalMemoryIsBoundedByTheCapacityToo) {
   const auto tier =
       ArenaTier::Open(&device_, {.capacity = 4 * kChunk, .keep_one_empty = false}).value();
   std::vector<std::byte*> blocks;
-  // A byte more than an eighth of a chunk: seven to a chunk and a bit.
+  // Just over half a chunk: at least seven blocks fit into four chunks.
   for (;;) {
     const Result<std::byte*> block = tier->Allocate(kChunk / 2 + 1);
     if (!block) break;
@@ -182,7 +220,7 @@ TEST_F(ArenaTierTest, ATinyTierHoldsManySizesAtOnce) {
 }
 
 TEST_F(ArenaTierTest, SmallBlocksFillTheirChunksWell) {
-  // One size at a time, each filling all of the tier.
+  // One size at a time; each fills the whole tier.
   for (const Bytes bytes : {8U, 16U, 48U, 64U, 128U, 512U, 1000U, 2000U, 4000U, 8000U, 16'000U}) {
     std::vector<std::byte*> blocks;
     while (const Result<std::byte*> block = tier_->Allocate(bytes)) blocks.push_back(*block);
@@ -193,8 +231,8 @@ TEST_F(ArenaTierTest, SmallBlocksFillTheirChunksWell) {
 }
 
 TEST_F(ArenaTierTest, HolesAreReusedLowestFirstSoThatHighChunksEmpty) {
-  // 256 slots of 4 KiB in 16 chunks; every other one leaves, then half of what
-  // left returns: it fits the low chunks.
+  // 256 slots of 4 KiB in 16 chunks. Every other one is freed, then half of
+  // those are allocated again: they fit into the low chunks.
   std::vector<std::byte*> blocks;
   for (int i = 0; i < 256; ++i) blocks.push_back(Allocate(4096));
   std::vector<std::byte*> kept;
@@ -241,8 +279,8 @@ TEST_F(ArenaTierTest, SameCallsGiveSameOffsets) {
   EXPECT_EQ(device_.counts().maps, other_device.counts().maps);
 }
 
-// A world in which every n-th MapChunk fails, for several n: whatever happens,
-// the tier holds what its blocks need and gives all of it back.
+// Every n-th MapChunk fails, for several n: in any case the tier holds what its
+// blocks need and returns all of it at the end.
 TEST_F(ArenaTierTest, SurvivesADeviceThatRefusesEveryNthChunk) {
   for (const std::uint64_t n : {1U, 2U, 3U, 7U, 50U}) {
     std::mt19937_64 random(n);
@@ -275,8 +313,8 @@ TEST_F(ArenaTierTest, SurvivesADeviceThatRefusesEveryNthChunk) {
   }
 }
 
-// Tiers of several sizes: blocks of pages come from slabs or not, and slabs
-// are smaller than a page or not.
+// Tiers of several sizes: blocks of pages come from slabs or not, and slabs are
+// smaller than a page or not.
 TEST_F(ArenaTierTest, WithAGranuleBlocksOfHalfOfItAndMoreOwnTheirPagesWhole) {
   for (const Bytes capacity : {Bytes{256 * kKiB}, 4 * kMiB, 256 * kMiB}) {
     for (const Bytes granule : {Bytes{512}, 4 * kKiB, kChunk}) {
@@ -340,14 +378,14 @@ TEST_F(KeepingArenaTierTest, OneEntryThatComesAndGoesMapsOnce) {
 
 TEST_F(KeepingArenaTierTest, TheSpareIsNotCleanButFree) {
   std::byte* one = Allocate(kChunk);
-  tier_->SetBacked(one, kChunk, true);
+  tier_->SetClean(one, kChunk, true);
   EXPECT_EQ(tier_->clean(), kChunk);
   tier_->Free(one, kChunk, true);
   EXPECT_EQ(tier_->held(), kChunk);
   EXPECT_EQ(tier_->clean(), 0U);
   std::byte* two = Allocate(kChunk);
   EXPECT_EQ(tier_->clean(), 0U);
-  tier_->SetBacked(two, kChunk, true);
+  tier_->SetClean(two, kChunk, true);
   EXPECT_EQ(tier_->clean(), kChunk);
   tier_->Free(two, kChunk, true);
 }
@@ -366,7 +404,7 @@ TEST_F(KeepingArenaTierTest, TheSpareGoesWhenItsMemoryIsNeededElsewhere) {
   EXPECT_EQ(tier_->held(), tier_->capacity());
   tier_->Free(all, tier_->capacity());
   EXPECT_EQ(tier_->held(), kChunk);
-  // The spare is chunk 0; a neighbour leaves one chunk, we need two.
+  // The spare is chunk 0. A neighbour leaves room for one chunk, and two are needed.
   device_.SetForeign(62 * kChunk);
   std::byte* two = Allocate(2 * kChunk);
   EXPECT_EQ(tier_->held(), 2 * kChunk);

@@ -1,7 +1,9 @@
-// A BitTree is a set of small integers that knows its least member: a bitmap,
-// a bitmap of its non-empty words, and so on up to one word. Every operation
-// touches at most one word per level, four levels hold sixteen million. Memory
-// is address space until it is touched.
+// SPDX-License-Identifier: Apache-2.0
+// A BitTree is a set of small integers that finds its least member fast: a
+// bitmap, a bitmap of its non-empty words, and so on up to a single word. Each
+// operation touches at most one word per level; four levels hold sixteen
+// million members. The bitmaps come from calloc, so pages that are never
+// touched cost address space only.
 #pragma once
 
 #include <bit>
@@ -17,9 +19,9 @@ class BitTree {
  public:
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
-  // An empty set of nothing; give it a size before use.
+  // An empty set without capacity; call Resize before use.
   BitTree() = default;
-  // For members 0 to size - 1. False: no memory.
+  // Sets the capacity: members 0 to size - 1. Returns false if there is no memory.
   bool Resize(std::uint64_t size) {
     std::uint64_t words = 0;
     levels_ = 0;
@@ -52,7 +54,7 @@ class BitTree {
   bool Contains(std::uint64_t member) const {
     return (words_.get()[starts_[0] + member / 64] & Bit(member)) != 0;
   }
-  // The least member, or kNone.
+  // Returns the least member, or kNone.
   std::uint64_t First() const {
     std::uint64_t at = 0;
     for (std::size_t level = levels_; level-- > 0;) {

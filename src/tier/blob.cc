@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/blob.h"
 
 #include <algorithm>
@@ -47,7 +48,8 @@ Seal Seal::Of(const Source& source) {
     while (left > 0) {
       const Bytes take = std::min(left, kPieceBytes - in_piece);
       if (in_piece == 0 && (take == kPieceBytes || take == total - pieces.size() * kPieceBytes)) {
-        pieces.push_back(Hash128Of(data, take));  // A whole piece in one row needs no state.
+        // A whole contiguous piece needs no streaming state.
+        pieces.push_back(Hash128Of(data, take));
       } else {
         if (in_piece == 0) XXH3_128bits_reset(&state);
         XXH3_128bits_update(&state, data, take);

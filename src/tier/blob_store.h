@@ -1,18 +1,22 @@
-// A BlobStore keeps blobs in files, where they outlive the process: the disk
-// tier. Like a Tier it never chooses who stays.
+// SPDX-License-Identifier: Apache-2.0
+// A BlobStore keeps blobs in files, which outlive the process: the disk tier.
+// Like a Tier it never chooses which entries it holds.
 //
-// Allocate, Free, Quarantine and the accounts are called on the engine's
-// strand; they touch no file. Write and Read come from movers' threads, may
-// take long, and may be under way for several blobs at once, never twice for
-// one. The engine frees a blob only when nothing is under way on it.
+// Allocate, Free, Quarantine and the counters are called on the engine's
+// strand; they touch no file. Write and Read are called from transfer threads
+// and may take long. They may run for several blobs at once, but never twice
+// for the same blob. The engine frees a blob only when no Write or Read of it
+// is in flight.
 //
-// A store that can't be trusted any more (a failed fsync, a directory that has
-// gone) says so by its health; what it still can do it does.
+// A store that can no longer be trusted (a failed fsync, a missing directory)
+// reports that by health() and goes on serving whatever is still possible.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,25 +38,47 @@ struct BlobStoreStats {
   Bytes read = 0;
   std::uint64_t writes = 0;
   std::uint64_t reads = 0;
-  std::uint64_t corrupt = 0;  // Blobs that were not what they should have been.
+  std::uint64_t corrupt = 0;  // Blobs that failed verification.
   std::uint64_t io_errors = 0;
   std::uint64_t syncs = 0;
   std::uint64_t sync_failures = 0;
-  std::uint64_t recovered = 0;  // Found at open.
-  std::uint64_t recovery_rejected =
-      0;  // Records that were damaged or told of nothing that is there.
-  // Blobs that have gone and could be found again after a kill: now.
-  std::uint64_t unsettled = 0;
-  std::uint64_t settle_failures = 0;  // Times somebody waited in vain for there to be none.
-  std::uint64_t voided = 0;           // All of it was given up, lest some of it be too old.
-  Bytes quarantined = 0;              // Now.
-  bool direct = false;                // O_DIRECT, or only asked for.
-  bool together = false;              // By io_uring; or that was refused: one after another.
+  std::uint64_t recovered = 0;  // Blobs found at open.
+  // Journal records, or ranges of them, that were damaged or named a blob that
+  // does not exist.
+  std::uint64_t recovery_rejected = 0;
+  std::uint64_t recovery_mended = 0;  // Damaged records that were repaired.
+  // Blobs dropped because a lost range of the journal may have deleted them.
+  std::uint64_t recovery_given_up = 0;
+  // Deleted blobs that a restart after a kill could still find, at this moment.
+  std::uint64_t deletes_pending = 0;
+  std::uint64_t delete_flush_failures = 0;  // Times a wait for that number to become 0 failed.
+  // Times the store was emptied because a restart could have found old values.
+  std::uint64_t voided = 0;
+  Bytes quarantined = 0;  // At this moment.
+  bool direct = false;    // Whether files are really open with O_DIRECT, not only asked to be.
+  // Whether batches go through io_uring; false: it was refused, and writes run
+  // one by one.
+  bool together = false;
+};
+
+// One blob of a batch, and the result of writing it.
+struct BlobWrite {
+  BlobId id = kNoBlob;
+  const BlobFacts* facts = nullptr;
+  Seal* seal = nullptr;  // As in Write, like `cancelled`.
+  Source source = {};
+  const std::atomic<bool>* cancelled = nullptr;
+  Status status = {};
 };
 
 class BlobStore {
  public:
+  // Values up to this size are worth batching: writing one alone costs the disk
+  // about as much as writing a MiB of them.
+  static constexpr Bytes kBatchedMax = 64 * kKiB;
+
   enum class Health : std::uint8_t { kGood, kLoading, kReadOnly, kDown };
+  // A blob of an earlier process.
   struct Found {
     BlobId id = kNoBlob;
     BlobFacts facts;
@@ -61,72 +87,97 @@ class BlobStore {
   virtual ~BlobStore() = default;
 
   virtual std::string_view name() const = 0;  // "disk"
-  // Most bytes of values. Headers and padding count too against the quota
-  // behind it, so Allocate may answer NoMemory a little earlier.
+  // Upper bound on the bytes of values. Headers and padding also count against
+  // the quota behind it, so Allocate may return NoMemory a little earlier.
   virtual Bytes capacity() const = 0;
-  // Bytes of values of blobs allocated and not freed.
+  // Bytes of values of blobs that are allocated and not freed.
   virtual Bytes allocated() const = 0;
-  // What the files take of the file system for them.
+  // Bytes that the files take from the file system.
   virtual Bytes held() const = 0;
   virtual Health health() const = 0;
-  // Why it is not kGood, for people; empty: it is.
+  // Why health() is not kGood, as text for people; empty: it is.
   virtual std::string why() const = 0;
   virtual BlobStoreStats stats() const = 0;
+  // Whether the file system was full a moment ago. The store then asks it for
+  // nothing that grows a file, so Allocate may succeed again soon.
+  virtual bool is_out_of_space() const { return false; }
 
-  // Room for a blob. NoMemory: quota or file system are full. Unavailable: it
-  // is loading, read-only or down; the message says which.
+  // Reserves room for a blob. NoMemory: the quota or the file system is full.
+  // Unavailable: the store is loading, read-only or down; the message says which.
   virtual Result<BlobId> Allocate(const BlobFacts& facts) = 0;
-  // The blob is gone, also after a restart that comes later than the next sync.
+  // Deletes the blob. After the next sync the deletion also survives a restart.
   virtual void Free(BlobId id) = 0;
-  // The same for one that was found damaged: its place is not used again while
-  // the store is open (a bounded number of bytes; the oldest come back).
+  // Deletes a blob that was found damaged. Its disk space is not used again
+  // while the store is open, up to a bounded number of bytes; beyond that the
+  // oldest are reused.
   virtual void Quarantine(BlobId id) = 0;
-  // Its key was set anew or erased: it is not found any more, though somebody
-  // still reads it or is writing it. Free it all the same when they are done.
-  virtual void Revoke(BlobId) {}
-  // Loading has failed: what is there is not known, and may be found another
-  // time.
+  // The blob's key was set anew or erased: the blob must not be found any more,
+  // even though a Read or Write of it may still be in flight. Call Free when
+  // that has ended.
+  virtual void Tombstone(BlobId) {}
+  // Sets or removes the blob's deadline. The blob may still be being written.
+  // The value is not written again. Strand only; after FlushDeletes the change
+  // survives a kill.
+  virtual void ChangeDeadline(BlobId, std::optional<std::int64_t> /*expires_unix_ns*/) {}
+  // Whether loading has failed, so that the directory may hold blobs which this
+  // process does not know and a later process may find.
   virtual bool has_unseen() const { return false; }
-  // A key that may be among it was set anew or erased: none of it may be found
-  // any more. On the strand; Settle does it.
-  virtual void RevokeUnseen() {}
+  // A key that may be among those blobs was set anew or erased: none of them
+  // may be found any more. Strand only; takes effect with FlushDeletes.
+  virtual void TombstoneUnseen() {}
 
-  // Writes the blob and publishes it: from then on it survives a kill, from
-  // the next sync on a power cut. `cancelled` is looked at between pieces; then
-  // the answer is Cancelled. After any error nothing is published, and the id
-  // is as before: free it or write again. NoMemory: the file system is full.
-  // `seal` has the checksums of the source, or none: then they are made on the
-  // way, while other pieces are being written.
+  // Writes the blob and publishes it: from then on it survives a kill, and from
+  // the next sync a power cut. `cancelled` is checked between pieces; if set, the
+  // result is Cancelled. After an error nothing is published and the id is as
+  // before: free it or write again. NoMemory: the file system is full. If `seal`
+  // is empty, the checksums are computed while other pieces are being written.
   virtual Status Write(BlobId id, const BlobFacts& facts, Seal* seal, const Source& source,
                        const std::atomic<bool>* cancelled) = 0;
   Status Write(BlobId id, const BlobFacts& facts, Seal seal, const Source& source,
                const std::atomic<bool>* cancelled) {
     return Write(id, facts, &seal, source, cancelled);
   }
-  // Reads all of it into `to` (at least facts.size bytes) and verifies key,
-  // generation, size and every piece. kCorrupt: it is not that blob. `seal`,
-  // if given, gets its checksums. `to` null: only verifies.
+  // Writes several blobs, each as Write does and with a status of its own: one
+  // failure does not affect the others. Blobs that are adjacent on disk are
+  // written together, and one write to the journal publishes all. If this
+  // throws (bad_alloc) it is unknown which blobs were written: free them all.
+  virtual void WriteBatch(std::span<BlobWrite> writes) {
+    for (BlobWrite& one : writes) {
+      one.status = Write(one.id, *one.facts, one.seal, one.source, one.cancelled);
+    }
+  }
+  // Reads back and verifies the blobs of a batch whose status is good. Their
+  // status becomes the result that Read would give.
+  virtual void VerifyBatch(std::span<BlobWrite> writes) {
+    for (BlobWrite& one : writes) {
+      if (one.status) one.status = Read(one.id, *one.facts, nullptr, nullptr, one.cancelled);
+    }
+  }
+  // Reads the whole blob into `to` (at least facts.size bytes) and verifies key,
+  // generation, size and every piece. kCorrupt: it is not that blob. If `seal`
+  // is given it receives the checksums. With a null `to` it only verifies.
   virtual Status Read(BlobId id, const BlobFacts& expected, std::byte* to, Seal* seal,
                       const std::atomic<bool>* cancelled) = 0;
 
-  // Begins to find what is there from before, away from the caller; `found` is
-  // called from a thread of the store's, in batches, the last time with
-  // `done`. Call once, before anything else; until it is done health() is
-  // kLoading.
+  // Starts to look for the blobs of an earlier process, in the background.
+  // Calls `found` from a thread of the store, in batches, with `done` on the
+  // last one. Call it once, before anything else. Until loading is done
+  // health() is kLoading.
   virtual void StartLoading(std::function<void(std::vector<Found>, bool done)> found) = 0;
-  // Whether what was freed or revoked could be found again after a kill, until
-  // Settle has returned.
-  virtual bool needs_settling() const { return false; }
-  // Waits for that, no longer than so; false: it could still be found, since the
-  // disk is slow or does not write. From any thread but the strand.
-  virtual bool Settle(Duration) { return true; }
-  // What the disk said when it could not be told what has gone; empty: it could.
-  virtual std::string unsettled_why() const { return {}; }
-  // All of it on stable storage; bounded by the disk.
+  // Whether a kill before the next FlushDeletes could bring back a freed or tombstoned
+  // blob, or an older deadline.
+  virtual bool has_pending_deletes() const { return false; }
+  // Makes pending deletes and deadlines durable, waiting at most this long.
+  // Returns false if a kill could still undo them because the disk is slow or
+  // does not write. Any thread but the strand.
+  virtual bool FlushDeletes(Duration) { return true; }
+  // The disk's error message if pending deletes could not be written; empty: they could.
+  virtual std::string pending_why() const { return {}; }
+  // Brings everything to stable storage; takes as long as the disk takes.
   virtual Status Sync() = 0;
-  // The end: syncs, and makes sure by all means there are that nothing is found
-  // again that has gone. An error says what may be, or was not synced. Nothing
-  // may be under way; only destruction comes after it.
+  // The end: syncs, and by any means available makes sure that no deleted blob
+  // is found again. An error says which may be, or that the sync failed. No
+  // call may be in flight; only destruction may follow.
   virtual Status Close() { return Sync(); }
 };
 

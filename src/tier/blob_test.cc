@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/blob.h"
 
 #include <utility>
@@ -16,7 +17,7 @@ std::vector<std::byte> Some(Bytes bytes) {
   return value;
 }
 
-// Whatever this processor has, the figures are those of the plain code.
+// Wide registers give the same hashes as plain code, whichever the processor has.
 TEST(Hash128, IsTheSameByWideRegisters) {
   std::vector<unsigned char> bytes(3 * kMiB + 5);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -77,7 +78,8 @@ TEST(Seal, NamesTheFirstDamagedPiece) {
 }
 
 TEST(Hash128, IsXxh3) {
-  // By xxhsum -H2 of nothing: 99aa06d3014798d86001c324468d497f.
+  // The output of `xxhsum -H2` for empty input:
+  // 99aa06d3014798d86001c324468d497f.
   EXPECT_EQ(Hash128Of("", 0), (Hash128{0x6001c324468d497fULL, 0x99aa06d3014798d8ULL}));
 }
 

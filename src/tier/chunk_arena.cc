@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/chunk_arena.h"
 
 #include <bit>
@@ -14,8 +15,9 @@ namespace spillway {
 Result<std::unique_ptr<ChunkArena>> ChunkArena::Open(Device* device,
                                                      const ChunkArenaOptions& options) {
   assert(options.held_max > 0 && options.held_max % device->chunk_bytes() == 0);
-  // Addresses cost nothing and make it easy to find a long run of them; where
-  // they are rationed (ulimit -v) fewer do as well.
+  // Address space is cheap, and a range larger than the memory makes long free
+  // runs easy to find. Where addresses are rationed (ulimit -v), a smaller
+  // range works as well.
   constexpr Bytes kSpaciousness = 4;
   for (Bytes times = kSpaciousness;; times /= 2) {
     const Bytes range = options.held_max * times;
@@ -43,7 +45,7 @@ ChunkArena::ChunkArena(Device* device, const ChunkArenaOptions& options, std::by
                                 device->name())),
       extents_(range, device->chunk_bytes(), options.granule),
       mapped_(range / device->chunk_bytes()),
-      unbacked_(range / device->chunk_bytes()) {}
+      dirty_(range / device->chunk_bytes()) {}
 
 ChunkArena::~ChunkArena() {
   for (std::size_t chunk = 0; chunk < mapped_.size(); ++chunk) {
@@ -53,7 +55,7 @@ ChunkArena::~ChunkArena() {
 }
 
 Result<Bytes> ChunkArena::Take(Bytes bytes, Bytes align) {
-  extents_.Prepare();  // Before anything is mapped.
+  extents_.Prepare();  // The only step that may throw; nothing is mapped yet.
   for (;;) {
     const std::optional<Placement> place = extents_.Find(bytes, align, spare_);
     if (!place) {
@@ -67,14 +69,14 @@ Result<Bytes> ChunkArena::Take(Bytes bytes, Bytes align) {
       CountTaken(ChunksOf(place->at, bytes), place->fresh);
       return place->at;
     }
-    // The spare is the first to go when memory is short.
+    // When memory is short, the spare chunk is unmapped first.
     if (!ReleaseSpare()) return mapped.error();
   }
 }
 
-void ChunkArena::Give(Bytes at, Bytes bytes, bool backed) {
+void ChunkArena::Give(Bytes at, Bytes bytes, bool clean) {
   const ChunkRun emptied = extents_.Give(at, bytes);
-  CountGiven(ChunksOf(at, bytes), emptied, backed);
+  CountGiven(ChunksOf(at, bytes), emptied, clean);
   if (MutantOn(Mutant::kChunkLeak)) return;
   for (std::size_t chunk = emptied.first; chunk < emptied.end(); ++chunk) {
     if (options_.keep_one_empty && !spare_) {
@@ -85,33 +87,61 @@ void ChunkArena::Give(Bytes at, Bytes bytes, bool backed) {
   }
 }
 
-// Chunks that had blocks in them may have been clean; fresh ones were not.
+// As Give and Take do it: what the block leaves empty, and the spare, are unmapped before
+// other chunks are mapped, if need be.
+bool ChunkArena::TakesInPlaceOf(Bytes at, Bytes freed, Bytes bytes, Bytes align) {
+  extents_.Prepare();
+  ChunkRun emptied;
+  if (freed > 0) emptied = extents_.Give(at, freed);
+  const std::optional<Placement> place = extents_.Find(bytes, align, std::nullopt);
+  if (freed > 0) extents_.Take(at, freed);
+  if (!place) return false;
+  const std::size_t ours = emptied.count + (spare_ ? 1 : 0);
+  if (place->fresh.count <= ours) return true;
+  const std::size_t more = place->fresh.count - ours;
+  return more * chunk_bytes_ <= options_.held_max - held() && CanMap(place->fresh, more);
+}
+
+bool ChunkArena::CanMap(ChunkRun chunks, std::size_t count) {
+  std::vector<std::size_t> done;
+  done.reserve(count);
+  for (std::size_t chunk = chunks.first; chunk < chunks.end() && done.size() < count; ++chunk) {
+    if (mapped_[chunk]) continue;
+    if (!Map(chunk)) break;
+    done.push_back(chunk);
+  }
+  for (const std::size_t chunk : done) Unmap(chunk);
+  return done.size() == count;
+}
+
+// A new block is dirty: a chunk that had only clean blocks is no longer clean.
+// Fresh chunks had none and were not counted.
 void ChunkArena::CountTaken(ChunkRun chunks, ChunkRun fresh) {
   std::ptrdiff_t cleaned = 0;
   for (std::size_t chunk = chunks.first; chunk < chunks.end(); ++chunk) {
-    if (unbacked_[chunk]++ == 0 && !fresh.Contains(chunk)) --cleaned;
+    if (dirty_[chunk]++ == 0 && !fresh.Contains(chunk)) --cleaned;
   }
   AddClean(cleaned);
 }
 
-void ChunkArena::CountGiven(ChunkRun chunks, ChunkRun emptied, bool backed) {
+void ChunkArena::CountGiven(ChunkRun chunks, ChunkRun emptied, bool clean) {
   std::ptrdiff_t cleaned = 0;
   for (std::size_t chunk = chunks.first; chunk < chunks.end(); ++chunk) {
-    if (unbacked_[chunk] == 0) --cleaned;
-    if (!backed) --unbacked_[chunk];
-    if (unbacked_[chunk] == 0 && !emptied.Contains(chunk)) ++cleaned;
+    if (dirty_[chunk] == 0) --cleaned;
+    if (!clean) --dirty_[chunk];
+    if (dirty_[chunk] == 0 && !emptied.Contains(chunk)) ++cleaned;
   }
   AddClean(cleaned);
 }
 
-void ChunkArena::SetBacked(Bytes at, Bytes bytes, bool backed) {
+void ChunkArena::SetClean(Bytes at, Bytes bytes, bool clean) {
   const ChunkRun chunks = ChunksOf(at, bytes);
   std::ptrdiff_t cleaned = 0;
   for (std::size_t chunk = chunks.first; chunk < chunks.end(); ++chunk) {
-    if (backed) {
-      assert(unbacked_[chunk] > 0);
-      if (--unbacked_[chunk] == 0) ++cleaned;
-    } else if (unbacked_[chunk]++ == 0) {
+    if (clean) {
+      assert(dirty_[chunk] > 0);
+      if (--dirty_[chunk] == 0) ++cleaned;
+    } else if (dirty_[chunk]++ == 0) {
       --cleaned;
     }
   }
@@ -140,7 +170,7 @@ Status ChunkArena::MapAll(ChunkRun chunks) {
     if (mapped) continue;
     if (MutantOn(Mutant::kPartialMapNotUnwound)) return mapped;
     while (chunk-- > chunks.first) {
-      if (chunk != spare_) Unmap(chunk);  // Nothing else here was mapped before.
+      if (chunk != spare_) Unmap(chunk);  // All other chunks of the run were unmapped before.
     }
     return mapped;
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/extent_map.h"
 
 #include <algorithm>
@@ -79,8 +80,8 @@ std::optional<Placement> ExtentMap::Find(Bytes bytes, Bytes align,
 }
 
 std::optional<Bytes> ExtentMap::FindHole(Bytes bytes, Bytes align) const {
-  // A hole may be long enough and yet hold no aligned place. After a few of
-  // those we ask for one that certainly does.
+  // A hole can be long enough and still contain no aligned place. After a few
+  // such holes, look for one so long that it certainly does.
   constexpr int kTries = 16;
   auto hole = holes_.lower_bound({bytes, 0});
   for (int tries = 0; hole != holes_.end(); ++hole, ++tries) {
@@ -97,8 +98,8 @@ std::optional<Bytes> ExtentMap::FindHole(Bytes bytes, Bytes align) const {
 
 std::optional<Placement> ExtentMap::FindFresh(Bytes bytes, Bytes align,
                                               std::optional<std::size_t> spare) const {
-  // More candidates than this would save hardly a chunk; mapping one costs as
-  // much as looking at hundreds.
+  // More candidates than this would hardly save a chunk, and mapping one chunk
+  // costs as much as checking hundreds of candidates.
   constexpr int kSpansMax = 64;
   std::optional<Placement> best;
   std::size_t best_cost = 0;
@@ -111,26 +112,26 @@ std::optional<Placement> ExtentMap::FindFresh(Bytes bytes, Bytes align,
       if (at < begin || at + bytes > end || at % align != 0) return;
       const ChunkRun fresh = Overlap(whole, ChunksOf(at, bytes));
       const std::size_t cost = fresh.count - (spare && fresh.Contains(*spare) ? 1 : 0);
-      if (best && cost >= best_cost) return;  // Among equals the first we thought of.
+      if (best && cost >= best_cost) return;  // Among equals the first candidate wins.
       best = Placement{at, fresh};
       best_cost = cost;
     };
-    // What exceeds whole chunks goes into the hole before them, as far as it
-    // reaches: blocks that follow one another leave no gaps at chunk borders.
+    // The part that exceeds whole chunks goes into the hole before them, as far
+    // as the hole reaches: consecutive blocks leave no gaps at chunk borders.
     const Bytes first = whole.first * chunk_bytes_;
     const Bytes excess = bytes % chunk_bytes_;
     consider(first - std::min(excess, first - begin));
-    consider(first);        // The aligned ones.
-    consider(begin);        // Both holes and all between,
-    consider(end - bytes);  // or the hole behind.
+    consider(first);        // At a chunk border.
+    consider(begin);        // From the start of the span: both holes and everything between.
+    consider(end - bytes);  // Up to the end of the span: the hole behind.
     if (spare && whole.Contains(*spare)) consider(*spare * chunk_bytes_);
     if (best && (best_cost == 0 || (!spare && best_cost == 1 && bytes <= chunk_bytes_))) break;
   }
   return best;
 }
 
-// Between blocks there is at most one span more than there are blocks. Each has
-// its place among the spans, may be open, and has two holes at most.
+// There is at most one span more than there are blocks. Each has one node in
+// `spans_`, at most one in `open_`, and at most two in `holes_`.
 void ExtentMap::Prepare() {
   constexpr std::size_t kNodesPerSpan = 4;
   nodes_.Reserve(kNodesPerSpan * (blocks_ + 2));

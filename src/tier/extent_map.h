@@ -1,17 +1,19 @@
-// Which addresses of a range are free, and where a block should go. Pure
-// arithmetic on offsets: no memory, no device.
+// SPDX-License-Identifier: Apache-2.0
+// Tracks which addresses of a range are free and chooses where to put a block.
+// Pure arithmetic on offsets: no memory, no device.
 //
-// Free addresses are kept as spans, each as long as can be. A chunk needs
-// memory exactly when no span covers it whole, so the spans say everything:
+// Free addresses are kept as maximal spans. A chunk needs memory exactly when no
+// span covers the whole chunk, so the spans determine which chunks are mapped:
 //
 //   span      |.........|..............|..............|....|
 //   chunks  --|---A-----|------B-------|------C-------|--D-------|--
 //              hole (A)   not mapped     not mapped    hole (D)
 //
-// A hole is free space with memory behind it: a span's part before its first
-// whole chunk, behind its last, or all of it if it covers none.
+// A hole is free space that has memory behind it: the part of a span before its
+// first whole chunk, the part behind its last, or the entire span if it covers
+// no whole chunk.
 //
-// Same calls, same answers: nothing depends on where the range lies.
+// The same calls give the same answers: nothing depends on the address of the range.
 #pragma once
 
 #include <cstddef>
@@ -30,32 +32,33 @@ struct ChunkRun {
   bool Contains(std::size_t chunk) const { return chunk >= first && chunk < end(); }
 };
 
+// Where to put a block.
 struct Placement {
   Bytes at = 0;
-  ChunkRun fresh;  // Chunks that must be mapped for it.
+  ChunkRun fresh;  // Chunks that must be mapped for the block.
 };
 
 class ExtentMap {
  public:
-  // All of `range` is free. Everything is a multiple of `granule`, and chunks
-  // and alignments are powers of two.
+  // All of `range` is free. All sizes and offsets are multiples of `granule`;
+  // chunk sizes and alignments are powers of two.
   ExtentMap(Bytes range, Bytes chunk_bytes, Bytes granule);
 
-  // Where to put `bytes` at a multiple of `align` (at most a chunk): in the
-  // smallest hole that takes it, lowest address first; else where the fewest
-  // chunks must be mapped, lowest address first. `spare` is a free chunk that
-  // happens to be mapped. Empty: no addresses. Nothing changes.
+  // Chooses a place for `bytes` at a multiple of `align` (at most a chunk): the
+  // smallest hole that fits, lowest address first; otherwise the place that needs
+  // the fewest chunks mapped, lowest address first. `spare` is a free chunk that
+  // is still mapped. Empty: no run of addresses is long enough. Changes nothing.
   std::optional<Placement> Find(Bytes bytes, Bytes align, std::optional<std::size_t> spare) const;
 
-  // Before Take: the one thing that needs memory, and throws bad_alloc. Then
-  // neither that Take nor any Give does.
+  // Call before Take. The only step that needs memory and may throw bad_alloc;
+  // after it neither that Take nor any Give throws.
   void Prepare();
-  // Makes [at, at + bytes), which is free, a block.
+  // Makes the free range [at, at + bytes) a block.
   void Take(Bytes at, Bytes bytes);
-  // Makes a block free again; returns the chunks that no block needs any more.
+  // Frees a block; returns the chunks that no block needs any more.
   ChunkRun Give(Bytes at, Bytes bytes);
 
-  // Whether there is no block.
+  // Whether there are no blocks.
   bool empty() const {
     return spans_.size() == 1 && spans_.begin()->second - spans_.begin()->first == range_;
   }
@@ -69,11 +72,15 @@ class ExtentMap {
 
   ChunkRun WholeChunks(const Span& span) const;
   ChunkRun ChunksOf(Bytes at, Bytes bytes) const;
+  // Add and Remove keep the three sets consistent: each span is in `spans_`, in
+  // `open_` if it covers a whole chunk, and its holes are in `holes_`.
   void Add(const Span& span);
   void Remove(const Span& span);
   template <typename Visit>
   void ForEachHole(const Span& span, Visit visit) const;
 
+  // The two steps of Find: a place with memory behind it, or one for which
+  // chunks must be mapped.
   std::optional<Bytes> FindHole(Bytes bytes, Bytes align) const;
   std::optional<Placement> FindFresh(Bytes bytes, Bytes align,
                                      std::optional<std::size_t> spare) const;
@@ -83,9 +90,9 @@ class ExtentMap {
   const Bytes granule_;
   NodePool nodes_;
   std::size_t blocks_ = 0;
-  SpanMap spans_;  // Begin to end.
-  SpanMap open_;   // Those that cover a whole chunk.
-  SpanSet holes_;  // Length and begin.
+  SpanMap spans_;  // Begin -> end.
+  SpanMap open_;   // The spans that cover at least one whole chunk.
+  SpanSet holes_;  // (length, begin) of each hole.
 };
 
 }  // namespace spillway

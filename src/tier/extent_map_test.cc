@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/extent_map.h"
 
 #include <algorithm>
@@ -52,7 +53,7 @@ TEST_F(ExtentMapTest, TheSmallestHoleThatFitsIsTaken) {
 }
 
 TEST_F(ExtentMapTest, BlocksFollowOneAnotherOverChunkBorders) {
-  // 0.625 chunks each: eight of them in five chunks, no gap between.
+  // 0.625 chunks each: eight blocks fit five chunks without a gap.
   std::size_t chunks = 0;
   for (Bytes i = 0; i < 8; ++i) {
     const Placement place = Place(640);
@@ -71,10 +72,10 @@ TEST_F(ExtentMapTest, WholeChunksDoNotBorrowFromTheirNeighbours) {
 
 TEST_F(ExtentMapTest, ABlockThatLeftLeavesExactlyItsPlace) {
   Place(640);
-  const Placement big = Place(1664);  // 640 to 2304: the end of 0, all of 1, a bit of 2.
+  const Placement big = Place(1664);  // 640 to 2304: the end of chunk 0, all of 1, a bit of 2.
   Place(640);
   EXPECT_EQ(big.at, 640U);
-  EXPECT_EQ(map_.Give(big.at, 1664).count, 1U);  // Only chunk 1 held nothing else.
+  EXPECT_EQ(map_.Give(big.at, 1664).count, 1U);  // Only chunk 1 has no other block.
   const Placement again = Place(1664);
   EXPECT_EQ(again.at, 640U);
   EXPECT_EQ(again.fresh.first, 1U);
@@ -99,7 +100,7 @@ TEST_F(ExtentMapTest, NoAddressesIsAnAnswer) {
   EXPECT_FALSE(map_.Find(64, kGranule, {}));
 }
 
-// Against a bitmap of granules.
+// Compared with a bitmap of granules.
 TEST_F(ExtentMapTest, AgreesWithANaiveMapOfGranules) {
   std::mt19937_64 random(7);
   const std::size_t granules = 16 * kChunk / kGranule;
@@ -137,7 +138,7 @@ TEST_F(ExtentMapTest, AgreesWithANaiveMapOfGranules) {
         used[g] = false;
       changed = map_.Give(gone.at, gone.bytes);
     }
-    // Exactly the chunks named have changed between needed and not.
+    // Exactly the chunks named have changed between needed and not needed.
     for (std::size_t c = 0; c < 16; ++c) {
       ASSERT_EQ(needed(c) != before[c], changed.Contains(c)) << "step " << step << " chunk " << c;
     }

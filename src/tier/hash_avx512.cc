@@ -1,4 +1,5 @@
-// Compiled for processors with these registers, all of it; see hash_wide.h.
+// SPDX-License-Identifier: Apache-2.0
+// This whole file is compiled for processors with AVX-512; see hash_wide.h.
 #include "tier/hash_wide.h"
 
 #if defined(__x86_64__)
@@ -14,8 +15,8 @@
 #endif
 
 #define XXH_INLINE_ALL
-// Pages ahead: what is hashed comes from memory, and processors do not prefetch
-// over the end of a page by themselves.
+// Prefetch several pages ahead: the hashed bytes come from memory, and hardware
+// prefetchers stop at the end of a page.
 #define XXH_PREFETCH_DIST 4096
 #define XXH_VECTOR 3
 #include <xxhash.h>

@@ -1,6 +1,8 @@
-// XXH3-128 by wide registers, for processors that have them: the same figures,
-// sooner. The sources behind it are compiled for those processors and must
-// contain nothing that others could be handed.
+// SPDX-License-Identifier: Apache-2.0
+// XXH3-128 with wide vector registers: the same hashes, faster, on processors
+// that have them. The two sources are compiled for those processors only, so
+// they must contain no inline function that the linker could merge into code
+// for other processors.
 #pragma once
 
 #include <cstddef>

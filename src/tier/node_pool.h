@@ -1,6 +1,7 @@
-// Memory for the nodes of sets and maps, so that who only gives something back
-// needs none: the pool is filled while things are taken, when to say no is an
-// answer, and what is given back finds its nodes there.
+// SPDX-License-Identifier: Apache-2.0
+// A pool of nodes for sets and maps, so that freeing a block never needs
+// memory. The pool is filled while blocks are allocated, when NoMemory is still
+// a possible answer; a later free finds the nodes it needs there.
 #pragma once
 
 #include <algorithm>
@@ -18,15 +19,15 @@
 
 namespace spillway {
 
-// Cells of one size. Its containers must go before it.
+// Cells of one size. Containers that use it must be destroyed before it.
 class NodePool {
  public:
   NodePool() = default;
   NodePool(const NodePool&) = delete;
   NodePool& operator=(const NodePool&) = delete;
 
-  // From now on there are so many cells in all, used or not. Throws bad_alloc,
-  // and then nothing has changed.
+  // Makes the number of cells at least `cells`, counting used ones. If it
+  // throws bad_alloc, nothing has changed.
   void Reserve(std::size_t cells) {
     if (cells <= cells_) return;
     const std::size_t more = std::max(cells - cells_, kBlockMin);
@@ -44,7 +45,7 @@ class NodePool {
     given->next = std::exchange(free_, given);
   }
 
-  // As a red-black tree's node is: its links and colour, and two numbers.
+  // The size of a red-black tree node: its links and colour, and two numbers.
   static constexpr std::size_t kCellBytes = 4 * sizeof(void*) + 2 * sizeof(Bytes);
 
  private:
@@ -59,6 +60,7 @@ class NodePool {
   std::size_t cells_ = 0;
 };
 
+// Lets a standard container take its nodes from a NodePool, one at a time.
 template <typename T>
 class PoolAllocator {
  public:
@@ -66,7 +68,7 @@ class PoolAllocator {
 
   explicit PoolAllocator(NodePool* pool) : pool_(pool) {}
   template <typename Other>
-  // NOLINTNEXTLINE(google-explicit-constructor): containers make it their nodes'.
+  // NOLINTNEXTLINE(google-explicit-constructor): containers rebind it to their node type.
   PoolAllocator(const PoolAllocator<Other>& other) : pool_(other.pool()) {}
 
   T* allocate([[maybe_unused]] std::size_t count) {
@@ -85,7 +87,7 @@ class PoolAllocator {
   NodePool* pool_;
 };
 
-// Begin to end of spans, and spans by length.
+// Spans, begin to end; and spans ordered by length.
 using SpanMap = std::map<Bytes, Bytes, std::less<>, PoolAllocator<std::pair<const Bytes, Bytes>>>;
 using SpanSet =
     std::set<std::pair<Bytes, Bytes>, std::less<>, PoolAllocator<std::pair<Bytes, Bytes>>>;

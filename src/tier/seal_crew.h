@@ -1,14 +1,14 @@
-// Threads that make the checksums of values while those arrive: one core is
-// slower than the link.
+// SPDX-License-Identifier: Apache-2.0
+// Threads that compute the checksums of values while the bytes arrive. One core
+// hashes slower than the link to the device copies.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <list>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "spillway/units.h"
 #include "tier/blob.h"
 
@@ -16,17 +16,17 @@ namespace spillway {
 
 class SealCrew {
  public:
-  // One value in host memory whose bytes arrive from the front.
+  // One value in host memory whose bytes arrive front to back.
   class Job {
    public:
     Job(SealCrew* crew, const std::byte* data, Bytes bytes);
-    ~Job();  // Nobody reads the value any more.
+    ~Job();  // Waits until no thread reads the value any more.
     Job(const Job&) = delete;
     Job& operator=(const Job&) = delete;
 
-    // So many of its first bytes can be read.
+    // The first `first` bytes can now be read.
     void Arrived(Bytes first);
-    // All have arrived: the calling thread helps until it is done.
+    // All bytes have arrived. The calling thread helps until the checksums are done.
     Seal Finish();
 
    private:
@@ -35,10 +35,10 @@ class SealCrew {
     const std::byte* const data_;
     const Bytes bytes_;
     std::vector<Hash128> pieces_;
-    // Guarded by the crew's mutex.
-    std::size_t ready_ = 0;  // Pieces that can be read.
-    std::size_t next_ = 0;   // Pieces taken.
-    std::size_t busy_ = 0;   // Taken and not done.
+    // Pieces that can be read; that a thread has taken; that are being hashed.
+    std::size_t ready_ SPILLWAY_GUARDED_BY(crew_->mutex_) = 0;
+    std::size_t next_ SPILLWAY_GUARDED_BY(crew_->mutex_) = 0;
+    std::size_t busy_ SPILLWAY_GUARDED_BY(crew_->mutex_) = 0;
   };
 
   explicit SealCrew(std::size_t threads);
@@ -46,20 +46,20 @@ class SealCrew {
   SealCrew(const SealCrew&) = delete;
   SealCrew& operator=(const SealCrew&) = delete;
 
-  // As many as keep up with a link and leave most cores to others.
+  // Enough threads to keep up with a link, while most cores stay free for other work.
   static std::size_t ThreadsFor(std::size_t cores);
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
-
   void Work();
-  void HashNext(Lock& lock, Job* job);
+  // Hashes the job's next piece, with the lock released meanwhile.
+  void HashNext(Job* job) SPILLWAY_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable wanted_;
-  std::condition_variable done_;
-  std::list<Job*> jobs_;  // Those that may have a piece to take.
-  bool closing_ = false;
+  Mutex mutex_;
+  CondVar wanted_;
+  CondVar done_;
+  // Jobs that may have pieces to hash.
+  std::list<Job*> jobs_ SPILLWAY_GUARDED_BY(mutex_);
+  bool closing_ SPILLWAY_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -1,9 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/seal_crew.h"
 
 #include <random>
 #include <thread>
 
 #include <gtest/gtest.h>
+
+#include "base/testing/guarded_bytes.h"
+#include "base/testing/seed.h"
 
 namespace spillway {
 namespace {
@@ -40,15 +44,23 @@ TEST(SealCrew, ReadsNothingThatHasNotArrived) {
 }
 
 TEST(SealCrew, AJobThatIsCalledOffLetsGoOfItsValue) {
+  const std::uint64_t seed = testing::Seed(3);
+  std::mt19937_64 random(seed);
   SealCrew crew(4);
-  for (int i = 0; i < 50; ++i) {
-    std::vector<std::byte> value = Random(4 * kMiB, 3);
+  const std::vector<std::byte> bytes = Random(4 * kMiB, static_cast<unsigned>(seed));
+  for (int i = 0; i < 60; ++i) {
+    testing::GuardedBytes value(bytes);
     {
       SealCrew::Job job(&crew, value.data(), value.size());
       job.Arrived(value.size());
+      // Destroyed at a random moment: before any piece, in between, after all.
+      for (std::uint64_t turns = random() % 4; turns > 0; --turns) std::this_thread::yield();
     }
-    value.assign(value.size(), std::byte{0});  // The sanitizers would see a reader.
+    value.TakeAway();  // A thread that still reads would crash here.
   }
+  // The crew still works.
+  SealCrew::Job job(&crew, bytes.data(), bytes.size());
+  EXPECT_EQ(job.Finish(), Seal::Of(Source(bytes.data(), bytes.size()))) << "seed " << seed;
 }
 
 TEST(SealCrew, SeveralValuesAtOnceAndNoThreadsAtAll) {

@@ -1,8 +1,9 @@
-// The sizes in which small blocks are handed out. Blocks of 64 bytes and more
-// must be aligned to 64, so from there on every class is a multiple of 64:
+// SPDX-License-Identifier: Apache-2.0
+// The sizes in which small blocks are allocated. Blocks of 64 bytes and more
+// must be aligned to 64, so from there on each class is a multiple of 64:
 //   8, 16, 32, 48, 64, 128, ... 512 (by 64), then eight classes to a doubling.
-// From 512 bytes up a block wastes less than an eighth of itself; below, the
-// alignment may cost more (65 bytes take 128), never more than 63 bytes.
+// From 512 bytes up a block wastes less than an eighth of itself. Below,
+// alignment can cost more (65 bytes take 128) but never more than 63 bytes.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/slab_pool.h"
 
 #include <algorithm>
@@ -9,8 +10,8 @@ namespace {
 constexpr Bytes kUsualSlab = 16 * kKiB;
 constexpr Bytes kSmallestSlab = 4 * kKiB;
 
-// 64 slots or more keep records few enough for the processor's caches and the
-// part that no slot fills small; 512 are all that a record can count.
+// 64 slots or more keep the records few enough for the processor's caches and
+// the unused tail of a slab small; a record can count at most 512 slots.
 Bytes SlabBytesFor(Bytes block_bytes, Bytes slots_max, Bytes slab_bytes_max) {
   const Bytes wanted = std::max(kUsualSlab, std::bit_ceil(64 * block_bytes));
   return std::min({wanted, slots_max * block_bytes, slab_bytes_max});
@@ -30,11 +31,11 @@ SlabPool::SlabPool(ChunkArena* arena, Bytes slab_bytes_max)
     SizeClass& made = classes_[i];
     made.block_bytes = SizeClassBytes(i);
     if (made.block_bytes > BlockMax(slab_bytes_max)) break;
-    // Slots of 48 bytes would make an odd slab of 512: the power of two below.
+    // For 48-byte blocks, 512 slots are not a power of two: round down.
     made.slab_bytes = std::bit_floor(SlabBytesFor(made.block_bytes, kSlotsMax, slab_bytes_max));
     made.slots = static_cast<std::uint32_t>(made.slab_bytes / made.block_bytes);
-    // Exact for every offset in a slab: those are below 2^18, and rounding up
-    // adds less than 2^18 / 2^32 to a quotient that is whole.
+    // Exact for every offset in a slab: offsets are below 2^18, and the
+    // rounding adds less than 2^18 / 2^32 to a quotient that is whole.
     made.inverse = ((std::uint64_t{1} << 32) + made.block_bytes - 1) / made.block_bytes;
     assert(made.slots >= 8 && made.slots <= kSlotsMax && made.slab_bytes >= unit_);
   }
@@ -47,7 +48,7 @@ Status SlabPool::Grow(std::size_t size_class) {
     return Error{Code::kNoMemory, "the system refused memory for the tier's index"};
   }
   if (unused_.empty()) {
-    // Room for all of them, so that Return needs none.
+    // Capacity for all of them, so that Return never allocates.
     if (unused_.capacity() <= slabs_.size()) unused_.reserve(2 * slabs_.size() + 16);
     unused_.push_back(&slabs_.emplace_back());
   }
@@ -75,23 +76,23 @@ Status SlabPool::Grow(std::size_t size_class) {
   return {};
 }
 
-void SlabPool::SetBacked(std::size_t size_class, Bytes at, bool backed) {
+void SlabPool::SetClean(std::size_t size_class, Bytes at, bool clean) {
   const SizeClass& in = classes_[size_class];
   const Bytes begin = at & ~(in.slab_bytes - 1);
   Slab* const slab = At(begin);
   assert(slab != nullptr && slab->begin == begin);
-  assert(backed ? slab->used > slab->backed : slab->backed > 0);
-  const bool was = slab->backed == slab->used;
-  slab->backed = static_cast<std::uint16_t>(backed ? slab->backed + 1 : slab->backed - 1);
-  const bool is = slab->backed == slab->used;
-  if (was != is) arena_->SetBacked(begin, in.slab_bytes, is);
+  assert(clean ? slab->used > slab->clean : slab->clean > 0);
+  const bool was = slab->clean == slab->used;
+  slab->clean = static_cast<std::uint16_t>(clean ? slab->clean + 1 : slab->clean - 1);
+  const bool is = slab->clean == slab->used;
+  if (was != is) arena_->SetClean(begin, in.slab_bytes, is);
 }
 
-void SlabPool::Return(SizeClass& in, Slab* slab, bool backed) {
+void SlabPool::Return(SizeClass& in, Slab* slab, bool clean) {
   Delist(in, slab);
   At(slab->begin) = nullptr;
   unused_.push_back(slab);
-  arena_->Give(slab->begin, in.slab_bytes, backed);
+  arena_->Give(slab->begin, in.slab_bytes, clean);
 }
 
 }  // namespace spillway

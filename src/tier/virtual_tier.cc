@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/virtual_tier.h"
 
 #include <algorithm>
@@ -11,8 +12,8 @@
 namespace spillway {
 namespace {
 
-// No processor of today has memory here: who reads a virtual block crashes.
-// 2^62 addresses from there on last for 30 years of 4 GiB blocks, one a second.
+// No processor of today can map these addresses, so reading a virtual block crashes.
+// The 2^62 addresses from here on last 30 years at one 4 GiB block a second.
 constexpr std::uintptr_t kFirstAddress = std::uintptr_t{1} << 62;
 constexpr Bytes kBlockAlign = 64;
 
@@ -29,25 +30,25 @@ Result<std::byte*> VirtualTier::Allocate(Bytes bytes) {
                     FormatBytes(capacity_ - allocated_), FormatBytes(capacity_))};
   }
   const std::uintptr_t at = next_;
-  // An absurd block of an unlimited tier must not lead the addresses around.
+  // A huge block of an unlimited tier must not make the addresses wrap around.
   next_ += std::min(std::max<Bytes>(1, (bytes + kBlockAlign - 1) / kBlockAlign) * kBlockAlign,
                     Bytes{1} << 40);
   allocated_ += bytes;
   return reinterpret_cast<std::byte*>(at);
 }
 
-void VirtualTier::Free(std::byte* block, Bytes bytes, bool backed) {
+void VirtualTier::Free(std::byte* block, Bytes bytes, bool clean) {
   assert(reinterpret_cast<std::uintptr_t>(block) >= kFirstAddress);
   assert(reinterpret_cast<std::uintptr_t>(block) < next_);
   assert(allocated_ >= bytes);
-  if (backed) SetBacked(block, bytes, false);
+  if (clean) SetClean(block, bytes, false);
   allocated_ -= bytes;
-  assert(backed_ <= allocated_);
+  assert(clean_ <= allocated_);
 }
 
-void VirtualTier::SetBacked(std::byte*, Bytes bytes, bool backed) {
-  assert(backed ? allocated_ - backed_ >= bytes : backed_ >= bytes);
-  backed_ = backed ? backed_ + bytes : backed_ - bytes;
+void VirtualTier::SetClean(std::byte*, Bytes bytes, bool clean) {
+  assert(clean ? allocated_ - clean_ >= bytes : clean_ >= bytes);
+  clean_ = clean ? clean_ + bytes : clean_ - bytes;
 }
 
 }  // namespace spillway

@@ -1,5 +1,6 @@
-// A tier that only counts: every block has an address of its own, and nothing
-// lies there. `spillway simulate` runs 128 GiB on it without touching memory.
+// SPDX-License-Identifier: Apache-2.0
+// A tier that only counts: each block has an address of its own, with no memory
+// behind it. `spillway simulate` runs 128 GiB on it without touching memory.
 #pragma once
 
 #include <atomic>
@@ -16,25 +17,25 @@ class VirtualTier final : public Tier {
 
   std::string_view name() const override { return name_; }
   Bytes capacity() const override { return capacity_; }
-  // NoMemory beyond the capacity.
+  // Returns NoMemory beyond the capacity.
   Result<std::byte*> Allocate(Bytes bytes) override;
-  void Free(std::byte* block, Bytes bytes, bool backed = false) override;
-  void SetBacked(std::byte* block, Bytes bytes, bool backed) override;
+  void Free(std::byte* block, Bytes bytes, bool clean = false) override;
+  void SetClean(std::byte* block, Bytes bytes, bool clean) override;
   Bytes allocated() const override { return allocated_; }
   Bytes held() const override { return allocated_; }
-  // Without chunks: exactly the bytes of backed blocks.
-  Bytes clean() const override { return backed_; }
+  // There are no chunks: exactly the bytes of clean blocks.
+  Bytes clean() const override { return clean_; }
 
-  // Nothing is kept, and nothing written to the sink.
+  // Nothing is stored, and nothing is written to the sink.
   Status Write(std::byte*, const Source&) override { return {}; }
   Status Read(const std::byte*, Bytes, const Sink&) const override { return {}; }
 
  private:
   const std::string name_;
   const Bytes capacity_;
-  std::atomic<Bytes> allocated_{0};  // Written on the strand, read anywhere.
-  std::atomic<Bytes> backed_{0};     // The same.
-  std::uintptr_t next_;              // The strand's.
+  std::atomic<Bytes> allocated_{0};  // Written on the strand, read by any thread.
+  std::atomic<Bytes> clean_{0};      // The same.
+  std::uintptr_t next_;              // Strand only.
 };
 
 }  // namespace spillway

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "view/event_log.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ bool Alike(const EventGroup& one, const Event& event) {
 
 void EventLog::Add(const Event& event) {
   const Duration at = event.at - start_;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   EventGroup* group = OpenGroup(event, at);
   if (group->count == 0) group->first_key = event.key;
   group->last_key = event.key;
@@ -23,12 +24,12 @@ void EventLog::Add(const Event& event) {
   group->bytes += event.bytes;
 }
 
-// Reasons can alternate (a relief while sets make room), so several groups are
-// open at a time.
+// Reasons can alternate (for example relief while sets make room), so several groups are open at a
+// time.
 EventGroup* EventLog::OpenGroup(const Event& event, Duration at) {
   for (std::size_t i = groups_.size(); i > 0; --i) {
     EventGroup& group = groups_[i - 1];
-    if (!group.taken && Alike(group, event) && IsOpen(group, at)) return &group;
+    if (Alike(group, event) && IsOpen(group, at)) return &group;
   }
   if (groups_.size() == kGroupsMax) groups_.pop_front();
   EventGroup group;
@@ -40,21 +41,9 @@ EventGroup* EventLog::OpenGroup(const Event& event, Duration at) {
 }
 
 std::vector<EventGroup> EventLog::Latest(std::size_t most) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto count = static_cast<std::ptrdiff_t>(std::min(most, groups_.size()));
   return {groups_.end() - count, groups_.end()};
-}
-
-std::vector<EventGroup> EventLog::TakeComplete(Duration now) {
-  std::vector<EventGroup> complete;
-  const std::lock_guard lock(mutex_);
-  for (EventGroup& group : groups_) {
-    if (group.taken || IsOpen(group, now)) continue;
-    group.taken = true;
-    complete.push_back(group);
-  }
-  std::ranges::stable_sort(complete, {}, &EventGroup::to);
-  return complete;
 }
 
 }  // namespace spillway::view

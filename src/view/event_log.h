@@ -1,23 +1,24 @@
-// What left the cache, as a reader wants it: departures that came together for
-// one reason are one line. A flood of a thousand moves is a few lines, in bounded
-// memory.
+// SPDX-License-Identifier: Apache-2.0
+// A log of evictions and removals for display. Events with the same action, reason and level that
+// occur close together become one line. So a thousand evictions at once take a few lines, and
+// memory is bounded.
 #pragma once
 
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "spillway/event.h"
 #include "spillway/mode.h"
 #include "spillway/units.h"
 
 namespace spillway::view {
 
-// Departures of one action, reason and level, close together in time.
+// Events of one action, reason and level, close together in time.
 struct EventGroup {
-  Duration from{};  // Since the log began.
+  Duration from{};  // Time since the log began.
   Duration to{};
   Action action = Action::kDestroy;
   Reason reason = Reason::kErased;
@@ -26,38 +27,35 @@ struct EventGroup {
   Bytes bytes = 0;
   std::string first_key;
   std::string last_key;
-  bool taken = false;  // By TakeComplete: nothing is added any more.
 };
 
 // Safe from any thread.
 class EventLog {
  public:
   static constexpr std::size_t kGroupsMax = 64;
-  // Longer than a sample period, so that what one squeeze sets off stays
-  // together; and a group ends while one still cares.
+  // Longer than a sample period, so that the evictions of one squeeze stay together. Short enough
+  // that a group is shown while it is still of interest.
   static constexpr Duration kTogether = std::chrono::milliseconds(250);
   static constexpr Duration kGroupMost = std::chrono::seconds(1);
 
   explicit EventLog(TimePoint start) : start_(start) {}
 
-  // As Options::on_event: quick.
+  // For Options::on_event: returns quickly.
   void Add(const Event& event);
 
-  // The newest groups, oldest of them first.
+  // The newest groups, the oldest of these first.
   std::vector<EventGroup> Latest(std::size_t most) const;
-  // Groups that are complete by `now` and have not been taken before, by their
-  // end.
-  std::vector<EventGroup> TakeComplete(Duration now);
 
  private:
   static bool IsOpen(const EventGroup& group, Duration at) {
     return at - group.to <= kTogether && at - group.from <= kGroupMost;
   }
-  EventGroup* OpenGroup(const Event& event, Duration at);
+  // The open group that the event belongs to; where there is none, it begins one.
+  EventGroup* OpenGroup(const Event& event, Duration at) SPILLWAY_REQUIRES(mutex_);
 
   const TimePoint start_;
-  mutable std::mutex mutex_;
-  std::deque<EventGroup> groups_;  // By their beginning. Guarded by mutex_.
+  mutable Mutex mutex_;
+  std::deque<EventGroup> groups_ SPILLWAY_GUARDED_BY(mutex_);  // By their begin.
 };
 
 }  // namespace spillway::view

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "view/event_log.h"
 
 #include <gtest/gtest.h>
@@ -35,16 +36,6 @@ TEST(EventLog, WhatLeavesTogetherForOneReasonIsOneGroup) {
   EXPECT_EQ(groups[2].first_key, "e");
 }
 
-TEST(EventLog, AGroupIsTakenOnceAndOnlyWhenComplete) {
-  EventLog log(TimePoint{});
-  log.Add(Left(milliseconds(0), "a"));
-  EXPECT_TRUE(log.TakeComplete(milliseconds(100)).empty());
-  EXPECT_EQ(log.TakeComplete(milliseconds(300)).size(), 1U);
-  EXPECT_TRUE(log.TakeComplete(milliseconds(300)).empty());
-  log.Add(Left(milliseconds(310), "b"));  // Not into the one that was taken.
-  EXPECT_EQ(log.TakeComplete(milliseconds(600)).front().first_key, "b");
-}
-
 TEST(EventLog, AFloodThatGoesOnIsToldSecondBySecond) {
   EventLog log(TimePoint{});
   for (int i = 0; i <= 25; ++i) log.Add(Left(milliseconds(100 * i), "k"));
@@ -55,9 +46,6 @@ TEST(EventLog, KeepsABoundedNumberOfGroups) {
   EventLog log(TimePoint{});
   for (int i = 0; i < 1000; ++i) log.Add(Left(milliseconds(1000 * i), "k"));
   EXPECT_EQ(log.Latest(5000).size(), EventLog::kGroupsMax);
-  EXPECT_EQ(log.TakeComplete(std::chrono::hours(1)).size(), EventLog::kGroupsMax);
-  log.Add(Left(milliseconds(1'000'000), "k"));
-  EXPECT_EQ(log.TakeComplete(std::chrono::hours(1)).size(), 1U);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "view/keys.h"
 
 #include <poll.h>
@@ -14,7 +15,7 @@ namespace {
 using Kind = KeyPress::Kind;
 
 struct Sequence {
-  std::string_view text;  // Behind ESC [ or ESC O.
+  std::string_view text;  // The text after ESC [ or ESC O.
   Kind kind;
 };
 constexpr std::array kSequences = {
@@ -23,7 +24,7 @@ constexpr std::array kSequences = {
     Sequence{"1~", Kind::kHome},     Sequence{"4~", Kind::kEnd},
 };
 
-// How much of `rest`, which begins behind an ESC, belongs to its sequence.
+// How many characters of `rest`, which follows an ESC, belong to its sequence.
 std::size_t LengthOf(std::string_view rest) {
   if (rest.empty() || (rest[0] != '[' && rest[0] != 'O')) return 0;
   for (std::size_t i = 1; i < rest.size(); ++i) {
@@ -69,7 +70,7 @@ RawInput::RawInput(int fd) : fd_(fd) {
   raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
   raw.c_cc[VMIN] = 0;
   raw.c_cc[VTIME] = 0;
-  // A stopped program would leave the terminal as it is now.
+  // A suspended program would leave the terminal in raw mode.
   raw.c_cc[VSUSP] = _POSIX_VDISABLE;
   raw.c_cc[VQUIT] = _POSIX_VDISABLE;
   changed_ = ::tcsetattr(fd_, TCSANOW, &raw) == 0;

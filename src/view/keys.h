@@ -1,6 +1,6 @@
-// What somebody types at a terminal, key by key. While a RawInput lives the
-// terminal neither waits for the end of a line nor shows what is typed; then it is
-// as it was before. Ctrl-C stays a signal.
+// SPDX-License-Identifier: Apache-2.0
+// Keyboard input of a terminal, key by key. While a RawInput exists, the terminal neither waits for
+// the end of a line nor echoes. Afterwards its old settings are restored. Ctrl-C stays a signal.
 #pragma once
 
 #include <termios.h>
@@ -11,6 +11,7 @@
 
 namespace spillway::view {
 
+// One key.
 struct KeyPress {
   enum class Kind : std::uint8_t {
     kText,  // A printable character.
@@ -29,10 +30,11 @@ struct KeyPress {
   bool operator==(const KeyPress&) const = default;
 };
 
-// All keys in what was typed. Sequences that are not known are passed over, and so
-// is what is no ASCII; an ESC with nothing behind it is the key of that name.
+// All keys in the input. Unknown sequences and non-ASCII characters are skipped. An ESC without
+// anything after it is the escape key.
 std::vector<KeyPress> KeysIn(const std::string& typed);
 
+// Sets the terminal to raw input for its lifetime.
 class RawInput {
  public:
   explicit RawInput(int fd);
@@ -40,7 +42,7 @@ class RawInput {
   RawInput(const RawInput&) = delete;
   RawInput& operator=(const RawInput&) = delete;
 
-  // What was typed since; never waits. `gone`: nobody types any more.
+  // The keys typed since the last call; never blocks. `gone`: the input has ended.
   std::vector<KeyPress> Read(bool* gone) const;
 
  private:

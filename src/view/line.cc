@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "view/line.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ std::size_t Columns(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, BeginsCharacter));
 }
 
-// The longest beginning of `text` that has at most `most` columns.
+// The longest beginning of `text` with at most `most` columns.
 std::string_view Cut(std::string_view text, std::size_t most) {
   std::size_t columns = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -25,7 +26,7 @@ std::string_view Cut(std::string_view text, std::size_t most) {
   return text;
 }
 
-// They do no harm here: what is shown stands in no quotes.
+// Apostrophes are harmless here: the text is not shown in quotes.
 std::string WithApostrophes(std::string_view text) {
   constexpr std::string_view kEscaped = "\\x27";
   std::string out;
@@ -38,8 +39,8 @@ std::string WithApostrophes(std::string_view text) {
   return out;
 }
 
-// The sixteen colours that every terminal maps to something readable on its
-// own background; never black or white.
+// The sixteen colours that every terminal maps to something readable on its background; never black
+// or white.
 std::string_view CodeOf(Ink ink) {
   switch (ink) {
     case Ink::kPlain:

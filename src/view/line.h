@@ -1,6 +1,7 @@
-// One line of a terminal: pieces of text with an ink each, cut at a width.
-// Text from outside is made harmless (AddForeign); colour is a matter of the
-// last moment, so that what is measured is what is seen.
+// SPDX-License-Identifier: Apache-2.0
+// One line of a terminal: pieces of text, each with an ink, cut to a width. Text from outside is
+// escaped (AddForeign). Colour codes are added only at the end, so that lengths count visible
+// columns.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 namespace spillway::view {
 
+// What a piece of text means; CodeOf gives it a colour.
 enum class Ink : std::uint8_t {
   kPlain,
   kStrong,
@@ -24,19 +26,21 @@ enum class Ink : std::uint8_t {
   kCritical,
   kEmergency
 };
+// The ink of a level's name.
 Ink InkOf(Level level);
 
+// Built piece by piece, then finished once.
 class Line {
  public:
-  // Printable text of ours, UTF-8, every character one column wide.
+  // Adds our own printable text: UTF-8, each character one column wide.
   Line& Add(std::string_view text, Ink ink = Ink::kPlain);
-  // Anything: control and non-ASCII bytes are escaped, at most `most` columns.
+  // Adds arbitrary bytes: control and non-ASCII bytes are escaped. Uses at most `most` columns.
   Line& AddForeign(std::string_view bytes, std::size_t most, Ink ink = Ink::kPlain);
-  // Spaces up to that column.
+  // Adds spaces up to that column.
   Line& To(std::size_t column);
 
   std::size_t columns() const { return columns_; }
-  // At most `width` columns; with colour or as plain text.
+  // The line, cut to `width` columns, with colour codes or as plain text.
   std::string Finish(std::size_t width, bool color) const;
 
  private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "view/plain.h"
 
 #include <fmt/format.h>
@@ -9,12 +10,12 @@
 namespace spillway::view {
 
 namespace {
-constexpr std::size_t kKeyMost = 40;
-}
 
 std::string PlainLine(Duration at, const std::string& text) {
   return fmt::format("{:>7}  {}", Seconds(at), text);
 }
+
+}  // namespace
 
 std::string StatusLine(const Snapshot& s) {
   const std::uint64_t asked = s.stats.hits + s.stats.misses;
@@ -34,20 +35,6 @@ std::string TierLine(Duration at, const TierRow& row) {
   return PlainLine(at, fmt::format("{:<12} {:<9} pressure {}  {} of {}", Printable(row.name, 24),
                                    Upper(Name(row.level)), PressureText(row.pressure),
                                    FormatBytes(row.held), FormatBytes(row.capacity)));
-}
-
-std::string LevelLine(Duration at, Level before, Level now, std::optional<double> pressure) {
-  return PlainLine(at, fmt::format("level {} -> {} at pressure {}", Upper(Name(before)),
-                                   Upper(Name(now)), PressureText(pressure)));
-}
-
-std::string EventLine(const EventGroup& group) {
-  std::string text = fmt::format("{} {} {} ({}): {}, at {}; {}", Done(group.action),
-                                 Grouped(group.count), group.count == 1 ? "entry" : "entries",
-                                 FormatBytes(group.bytes), Name(group.reason),
-                                 Upper(Name(group.level)), Printable(group.first_key, kKeyMost));
-  if (group.count > 1) text += " .. " + Printable(group.last_key, kKeyMost);
-  return PlainLine(group.to, text);
 }
 
 }  // namespace spillway::view

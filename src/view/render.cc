@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "view/render.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace spillway::view {
 
 namespace {
 
-// The least worth drawing a section for: its title and a line.
+// The least height of a section: its title and one line.
 constexpr std::size_t kSectionMin = 2;
 
 struct Glyphs {
@@ -31,7 +32,7 @@ std::string Repeat(std::string_view glyph, std::size_t times) {
   return out;
 }
 
-// Where a share of the card stands on a bar of `cells`.
+// The position of a share of the card on a bar of `cells` cells.
 std::size_t CellOf(double share, std::size_t cells) {
   const double at = std::clamp(share, 0.0, 1.0) * static_cast<double>(cells);
   return std::min(cells, static_cast<std::size_t>(std::llround(at)));
@@ -49,7 +50,6 @@ class Drawing {
     if (!s_.page.empty()) {
       AddPage(Left(last));
     } else {
-      AddAgents(Left(notes + last));
       if (s_.contexts) AddContexts(ContextRows());
       if (s_.daemon) AddEvents(Left(notes + last));
     }
@@ -71,7 +71,7 @@ class Drawing {
     return paper_.height > used ? paper_.height - used : 0;
   }
 
-  // All but the lists.
+  // Everything except the lists.
   void AddTop() {
     AddHead();
     if (!s_.banner.empty()) NewLine().AddForeign(s_.banner, paper_.width, Ink::kEmergency);
@@ -83,9 +83,7 @@ class Drawing {
     }
     for (const TierRow& tier : s_.tiers) AddTier(tier);
     if (s_.flows) AddFlows(*s_.flows);
-    if (s_.daemon && !s_.contexts) AddDepartures();
-    if (s_.daemon && s_.neighbours_known) AddNeighbours();
-    if (!s_.caption.empty()) AddCaption();
+    AddProcesses();
   }
 
   void AddTitle(std::string_view text) {
@@ -100,10 +98,10 @@ class Drawing {
     Line& line = NewLine();
     line.Add(s_.title, Ink::kStrong);
     if (!s_.where.empty()) line.Add("   ").AddForeign(s_.where, 40);
-    if (!s_.card.empty()) line.Add("   card ").AddForeign(s_.card, 32);
     if (s_.memory.total > 0) line.Add(fmt::format(", {}", FormatBytes(s_.memory.total)));
-    const std::string time =
-        MinutesAndSeconds(s_.at) + (s_.length ? " of " + MinutesAndSeconds(*s_.length) : "");
+    if (!s_.machine.empty()) line.Add(" on ").AddForeign(s_.machine, 24);
+    if (s_.up > Duration::zero()) line.Add(fmt::format(", up {}", Seconds(s_.up)));
+    const std::string time = MinutesAndSeconds(s_.at);
     if (paper_.width > line.columns() + time.size()) line.To(paper_.width - time.size());
     line.Add(time);
   }
@@ -117,8 +115,8 @@ class Drawing {
     if (s_.blocked) line.To(48).Add("sets are refused", Ink::kEmergency);
   }
 
-  // Filled as far as memory is used, so that its end is the pressure and the
-  // marks under it are where levels begin.
+  // The bar is filled as far as memory is used. So its end is the pressure, and the marks below it
+  // are the thresholds of the levels.
   void AddBar() {
     const std::size_t cells = paper_.width > 2 ? paper_.width - 2 : 0;
     const auto total = static_cast<double>(std::max<Bytes>(s_.memory.total, 1));
@@ -148,7 +146,7 @@ class Drawing {
     }
     for (const auto& [level, from] : marks) {
       const std::size_t column = 1 + CellOf(from, cells);
-      if (line.columns() > column) continue;  // Two marks on one cell, or a very short bar.
+      if (line.columns() > column) continue;  // Two marks in one cell, or a very short bar.
       line.To(column).Add(Upper(Name(level)).substr(0, 1), InkOf(level));
     }
   }
@@ -211,22 +209,27 @@ class Drawing {
     if (paper_.width >= 100) {
       line.Add(fmt::format("{:.0f} demoted, {:.0f} expired, ", flows.demoted, flows.expired));
     }
-    line.Add(fmt::format("{:.0f} destroyed", flows.destroyed),
-             flows.destroyed >= 1 ? Ink::kCritical : Ink::kPlain);
+    if (paper_.width >= 100) line.Add(fmt::format("{:.0f} erased, ", flows.erased));
+    line.Add(fmt::format("{:.0f} destroyed", flows.lost),
+             flows.lost > 0 ? Ink::kEmergency : Ink::kPlain);
+    if (!s_.reads) return;
+    line.Add(fmt::format("; reads p50 {}, p99 {}", FormatDuration(s_.reads->p50),
+                         FormatDuration(s_.reads->p99)));
   }
 
-  // On two lines if it must be.
-  void AddCaption() {
-    const std::string& text = s_.caption;
-    std::size_t cut = text.size();
-    if (cut > paper_.width) cut = text.rfind(' ', paper_.width);
-    if (cut == text.npos) cut = paper_.width;
-    NewLine().AddForeign(text.substr(0, cut), paper_.width, Ink::kStrong);
-    if (cut >= text.size()) return;
-    NewLine().AddForeign(text.substr(cut), paper_.width, Ink::kStrong);
+  // "card    python3 (pid 4711) 256 MiB, ..."
+  void AddProcesses() {
+    if (s_.processes.empty()) return;
+    Line& line = NewLine();
+    line.Add("card  ");
+    for (const ProcessRow& process : s_.processes) {
+      if (&process != &s_.processes.front()) line.Add(",");
+      line.Add("  ").AddForeign(process.name.empty() ? "?" : process.name, 16);
+      line.Add(fmt::format(" (pid {}) {}", process.pid, FormatBytes(process.bytes)));
+    }
   }
 
-  // Contexts get what is left, less a few lines for what left.
+  // Contexts get the remaining lines, except a few for events.
   std::size_t ContextRows() const {
     const std::size_t room = Left(s_.keys.empty() ? 0 : 1);
     const std::size_t events = room >= 16 ? room / 3 : room >= 9 ? 4 : 0;
@@ -249,7 +252,7 @@ class Drawing {
     Line& head = NewLine();
     head.Add("  key", Ink::kFaint).To(key);
     if (WithAgent()) head.Add(" agent", Ink::kFaint).To(key + kAgentWidth);
-    head.Add(fmt::format(" {:>8} {:>9} {:<6} {} {:>8} {:>6} {:>3}", "tokens", "bytes", "tier", "B",
+    head.Add(fmt::format(" {:>8} {:>9} {:<6} {} {:>8} {:>6} {:>3}", "tokens", "bytes", "tier", "C",
                          "idle", "uses", "lea"),
              Ink::kFaint);
     for (std::size_t i = 0; i < rows; ++i) {
@@ -276,7 +279,7 @@ class Drawing {
                           FormatBytes(row.bytes)),
               ink);
     line->AddForeign(row.tier, 6, ink).To(key + (WithAgent() ? kAgentWidth : 0) + 26);
-    line->Add(fmt::format(" {} {:>8} {:>6} {:>3}", row.backed ? "B" : "-", Seconds(row.idle),
+    line->Add(fmt::format(" {} {:>8} {:>6} {:>3}", row.clean ? "C" : "-", Seconds(row.idle),
                           Grouped(row.uses), Grouped(row.leases)),
               ink);
   }
@@ -286,7 +289,7 @@ class Drawing {
     AddTitle(s_.page_title);
     std::size_t left = room - 1;
     for (const std::string& text : s_.page) {
-      // Long lines go on in the next.
+      // Long lines continue on the next line.
       for (std::size_t at = 0; left > 0 && (at < text.size() || at == 0); at += paper_.width) {
         NewLine().AddForeign(std::string_view(text).substr(at, paper_.width), paper_.width);
         --left;
@@ -295,67 +298,20 @@ class Drawing {
     for (; left > 0; --left) NewLine();
   }
 
-  // On the last line, wherever the others end.
+  // Always on the last line of the screen.
   void AddKeys() {
     while (Left(1) > 0) NewLine();
     if (lines_.size() >= paper_.height && paper_.height > 0) lines_.resize(paper_.height - 1);
     NewLine().AddForeign(s_.keys, paper_.width, Ink::kFaint);
   }
 
-  void AddDepartures() {
-    Line& line = NewLine();
-    line.Add("left   ");
-    bool any = false;
-    for (int i = 0; i < kReasons; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      if (s_.stats.left_by_reason.at(at) == 0) continue;
-      any = true;
-      line.Add(fmt::format(" {} {} ({}) ", Name(static_cast<Reason>(i)),
-                           Grouped(s_.stats.left_by_reason.at(at)),
-                           FormatBytes(s_.stats.left_bytes_by_reason.at(at))));
-    }
-    if (!any) line.Add(" nothing", Ink::kFaint);
-  }
-
-  void AddNeighbours() {
-    Line& line = NewLine();
-    line.Add("others ");
-    if (s_.neighbours.empty()) line.Add(" no other process on the card", Ink::kFaint);
-    std::string_view before = " pid";
-    for (const NeighbourRow& row : s_.neighbours) {
-      line.Add(before).Add(fmt::format(" {} ", row.pid), Ink::kOthers).Add(row.what);
-      before = ",";
-    }
-  }
-
-  // Two columns, so that a dozen fit a small terminal.
-  void AddAgents(std::size_t room) {
-    if (s_.agents.empty() || room < 2 * kSectionMin + 1) return;
-    const std::size_t rows = std::min((s_.agents.size() + 1) / 2, room - kSectionMin - 1);
-    AddTitle(s_.agents_title);
-    for (std::size_t i = 0; i < rows; ++i) {
-      Line& line = NewLine();
-      AddAgent(&line, s_.agents[i]);
-      if (i + rows < s_.agents.size()) AddAgent(&line.To(paper_.width / 2), s_.agents[i + rows]);
-    }
-  }
-
-  static void AddAgent(Line* line, const AgentRow& row) {
-    const std::size_t from = line->columns();
-    const Ink ink = row.state == "idle" ? Ink::kFaint : Ink::kStrong;
-    line->AddForeign(row.name, 12, ink).To(from + 13).Add(row.state, ink).To(from + 24);
-    line->Add(
-        fmt::format("{:>6}t {:>7}", Grouped(static_cast<std::uint64_t>(row.tokens)), row.found),
-        ink);
-  }
-
   void AddEvents(std::size_t room) {
     if (room < kSectionMin) return;
-    AddTitle("what left, and why");
+    AddTitle("evictions, and why");
     const std::size_t shown = std::min(s_.events.size(), room - 1);
     for (std::size_t i = s_.events.size() - shown; i < s_.events.size(); ++i)
       AddEvent(s_.events[i]);
-    while (Left(0) > 0 && room > shown + 1) {  // Notes keep their place at the bottom.
+    while (Left(0) > 0 && room > shown + 1) {  // Notes stay at the bottom.
       NewLine();
       --room;
     }

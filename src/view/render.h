@@ -1,6 +1,6 @@
-// Draws a snapshot as the lines of a terminal. Pure: the same snapshot on the
-// same paper gives the same lines, never more than `height` of them and none
-// wider than `width` columns. The demo draws with it, and `spillway top`.
+// SPDX-License-Identifier: Apache-2.0
+// Draws a snapshot as lines for a terminal. Pure: the same snapshot on the same paper gives the
+// same lines. At most `height` lines, none wider than `width` columns.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 
 namespace spillway::view {
 
+// What the terminal can show.
 struct Paper {
   std::size_t width = 80;
   std::size_t height = 24;
@@ -18,8 +19,9 @@ struct Paper {
   bool unicode = false;
 };
 
+// Draws the whole screen.
 std::vector<std::string> Render(const Snapshot& snapshot, const Paper& paper);
-// How many rows of contexts there is room for.
+// The number of context rows that fit.
 std::size_t ContextRowsOn(const Snapshot& snapshot, const Paper& paper);
 
 }  // namespace spillway::view

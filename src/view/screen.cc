@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "view/screen.h"
 
 #include <poll.h>
@@ -15,8 +16,7 @@ namespace {
 constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l\x1b[2J";  // Alternate screen, no cursor.
 constexpr std::string_view kLeave = "\x1b[?25h\x1b[?1049l";
 constexpr std::string_view kHome = "\x1b[H";
-// Before the text, not after it: behind a line as wide as the screen it would
-// take the last character away.
+// Written before the text: after a line as wide as the screen it would erase the last character.
 constexpr std::string_view kClearLine = "\x1b[2K";
 constexpr std::string_view kClearRestOfScreen = "\x1b[J";
 
@@ -39,7 +39,7 @@ bool LocaleIsUtf8() {
 }  // namespace
 
 bool WriteAll(int fd, std::string_view text) {
-  // A pipe that is ready takes this much without blocking.
+  // A pipe that polls ready takes this much without blocking.
   constexpr std::size_t kPiece = 4096;
   while (!text.empty()) {
     pollfd ready{fd, POLLOUT, 0};

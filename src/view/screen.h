@@ -1,5 +1,5 @@
-// The thin end of the table: a terminal that shows lines, and a plain file
-// descriptor that takes them.
+// SPDX-License-Identifier: Apache-2.0
+// Output: a terminal that shows lines, and writing to a plain file descriptor.
 #pragma once
 
 #include <string>
@@ -10,15 +10,14 @@
 
 namespace spillway::view {
 
-// Whether somebody still reads. A reader that stands still is waited for a
-// tenth of a second; then the rest of the text is dropped.
+// Writes text. False: the reader has closed. A reader that does not read is waited for a tenth of a
+// second; then the rest of the text is dropped.
 [[nodiscard]] bool WriteAll(int fd, std::string_view text);
 
-// While it lives the terminal shows what is drawn and nothing else; then it is
-// as it was before.
+// While it exists, the terminal shows only what is drawn. Afterwards its old content is restored.
 class Screen {
  public:
-  // Whether a table can be drawn there at all.
+  // Whether the descriptor is a terminal that can show a table.
   static bool Possible(int fd);
 
   explicit Screen(int fd);
@@ -26,10 +25,9 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // Its size now. Colour unless NO_COLOR is set; more than ASCII where the
-  // locale says UTF-8.
+  // The terminal's present size. Colour unless NO_COLOR is set; Unicode if the locale is UTF-8.
   Paper paper() const;
-  // False: nobody watches any more.
+  // False: the terminal is gone.
   [[nodiscard]] bool Draw(const std::vector<std::string>& lines);
 
  private:

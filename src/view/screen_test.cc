@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "view/screen.h"
 
 #include <fcntl.h>
@@ -17,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A variable of the environment, as it was before when this goes.
+// Sets an environment variable and restores it on destruction.
 class Env {
  public:
   Env(const char* name, const char* value) : name_(name) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "view/snapshot.h"
 
 #include <algorithm>
@@ -27,8 +28,8 @@ void Show(const Stats& stats, Snapshot* snapshot) {
   snapshot->memory.free = card.free;
   snapshot->memory.others = card.others;
   const Bytes ours = card.total - std::min(card.total, card.free + card.others);
-  snapshot->memory.ours_backed = std::min(card.clean, ours);
-  snapshot->memory.ours_unbacked = ours - snapshot->memory.ours_backed;
+  snapshot->memory.ours_clean = std::min(card.clean_chunks, ours);
+  snapshot->memory.ours_dirty = ours - snapshot->memory.ours_clean;
   for (const TierStats* tier : {&stats.host, &stats.disk}) {
     if (!tier->name.empty()) snapshot->tiers.push_back(RowOf(*tier));
   }

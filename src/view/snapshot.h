@@ -1,6 +1,6 @@
-// One moment of one card, as a person watches it: what render.h draws and
-// plain.h writes. Filled from what a daemon says of itself, by the demo and by
-// `spillway top`; what is not known is left out, and not drawn.
+// SPDX-License-Identifier: Apache-2.0
+// The state of one card at one moment, for display: render.h draws it, plain.h prints it. `spillway
+// top` fills it from a daemon's answers. Unknown parts are empty and not drawn.
 #pragma once
 
 #include <optional>
@@ -15,85 +15,86 @@
 
 namespace spillway::view {
 
+// How the card's memory is used.
 struct MemoryView {
   Bytes total = 0;
   Bytes free = 0;
-  Bytes ours_backed = 0;  // Chunks with nothing but what has a verified copy below.
-  Bytes ours_unbacked = 0;
+  Bytes ours_clean = 0;  // Chunks that hold only clean bytes (a lower tier has a verified copy).
+  Bytes ours_dirty = 0;
   Bytes others = 0;
 
-  Bytes ours() const { return ours_backed + ours_unbacked; }
+  Bytes ours() const { return ours_clean + ours_dirty; }
 };
 
-struct AgentRow {
-  std::string name;
-  std::string state;
-  Tokens tokens = 0;
-  std::string found;  // Of its context when its last turn began: "67 %", "12|292".
-};
-
-// Another process on the card.
-struct NeighbourRow {
-  int pid = 0;
-  std::string what;  // "holds 120 MiB, had it after 3 ms"
-};
-
-// A tier below the device, or whatever else has a size and is filled.
+// A tier below the device, or anything else with a size and a fill level.
 struct TierRow {
   std::string name;
   Bytes held = 0;
-  Bytes capacity = 0;  // 0: no bound is set.
+  Bytes capacity = 0;  // 0: no limit.
   std::optional<std::uint64_t> entries;
   std::optional<double> pressure;  // Empty: UNKNOWN.
   Level level = Level::kRelaxed;
   std::string note;
 };
 
-// What goes on, each second.
+// Rates per second.
 struct Flows {
-  double down = 0;  // Bytes.
+  double down = 0;  // Bytes; likewise `up`.
   double up = 0;
-  double dropped = 0;  // Entries.
+  double dropped = 0;  // Entries, like all below.
   double demoted = 0;
   double expired = 0;
-  double destroyed = 0;
+  double lost = 0;    // Last copies destroyed though nothing erased them.
+  double erased = 0;  // By clients: erased, replaced or cleared.
   double gets = 0;
   double sets = 0;
 };
 
+// How long reads took in the last while.
+struct ReadView {
+  Duration p50{};  // At most; likewise `p99`.
+  Duration p99{};
+};
+
+// A process that holds memory of the card.
+struct ProcessRow {
+  std::uint64_t pid = 0;
+  std::string name;  // Empty: unknown.
+  Bytes bytes = 0;
+};
+
+// One entry of the table of contexts.
 struct ContextRow {
-  std::string key;  // As it is: any bytes.
+  std::string key;  // Arbitrary bytes.
   std::string agent;
   Tokens tokens = 0;
   Bytes bytes = 0;
   std::string tier;
-  bool backed = false;
+  bool clean = false;
   Duration idle{};
   std::uint64_t uses = 0;
   std::uint64_t leases = 0;
 };
 
-// Some of the contexts, in an order.
+// A page of the contexts, sorted and filtered.
 struct ContextsView {
   std::vector<ContextRow> rows;
-  std::size_t offset = 0;    // Of the first row among those that match.
-  std::size_t matching = 0;  // The filter.
+  std::size_t offset = 0;    // Index of the first row among the matching ones.
+  std::size_t matching = 0;  // How many match the filter.
   std::size_t total = 0;
   std::string sort;
   bool desc = false;
   std::string search;
-  std::size_t chosen = 0;  // Of the rows.
+  std::size_t chosen = 0;  // Index in `rows`.
 };
 
+// Everything one screen shows.
 struct Snapshot {
-  std::string title;    // "spillwayd --demo"
-  std::string where;    // Which daemon it is, if that is not plain: "127.0.0.1:7380"
-  std::string banner;   // What is wrong with what is shown; empty: nothing.
-  bool daemon = true;   // False: there is none, and only `tiers` are known.
-  std::string caption;  // One sentence on what is going on.
-  std::string card;
-  Duration at{};                   // Since the beginning.
-  std::optional<Duration> length;  // Empty: no end is set.
+  std::string title;   // "spillway top"
+  std::string where;   // Address of the daemon, unless it is obvious: "127.0.0.1:7380"
+  std::string banner;  // A problem with the data shown. Empty: none.
+  bool daemon = true;  // False: there is no daemon, and only `tiers` are known.
+  Duration at{};       // Since the begin of the session.
   Mode mode = Mode::kRelaxed;
   Level level = Level::kRelaxed;
   Duration level_for{};
@@ -103,20 +104,20 @@ struct Snapshot {
   MemoryView memory;
   Stats stats;
   std::vector<EventGroup> events;  // Newest last.
-  std::string agents_title;
-  std::vector<AgentRow> agents;
-  std::vector<NeighbourRow> neighbours;
-  bool neighbours_known = true;    // Who else is on the card.
-  std::vector<std::string> notes;  // A line each, most important first.
+  std::vector<std::string> notes;  // One line each, the most important first.
   std::vector<TierRow> tiers;      // Below the device.
   std::optional<Flows> flows;
+  std::optional<ReadView> reads;
+  std::string machine;                // Name of the daemon's machine.
+  Duration up{};                      // For how long the daemon has run; zero: unknown.
+  std::vector<ProcessRow> processes;  // Others on the card, the largest first.
   std::optional<ContextsView> contexts;
-  std::string page_title;         // Of a page that is shown instead of contexts and events,
-  std::vector<std::string> page;  // if this has lines.
-  std::string keys;               // The last line: what can be typed.
+  std::string page_title;         // Title of a page shown in place of contexts and events,
+  std::vector<std::string> page;  // if this is not empty.
+  std::string keys;               // The last line: the available keys.
 };
 
-// What a daemon's figures say of the card and the tiers below it.
+// Fills in the card and the tiers below it from a daemon's statistics.
 void Show(const Stats& stats, Snapshot* snapshot);
 
 }  // namespace spillway::view

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "view/words.h"
 
 #include <cctype>
@@ -33,7 +34,7 @@ std::string MinutesAndSeconds(Duration time) {
 }
 
 std::string PressureText(std::optional<double> pressure) {
-  // Cut, not rounded: 0.96 is where EMERGENCY begins, and 0.957 is not there.
+  // Truncated, not rounded: EMERGENCY begins at 0.96, and 0.957 is below that.
   return pressure ? fmt::format("{:.2f}", std::floor(*pressure * 100) / 100) : "unknown";
 }
 
@@ -45,7 +46,7 @@ std::string ShareText(std::uint64_t part, std::uint64_t all) {
 std::string_view Done(Action action) {
   switch (action) {
     case Action::kBack:
-      return "backed";
+      return "copied";
     case Action::kDrop:
       return "dropped";
     case Action::kDemote:

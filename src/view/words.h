@@ -1,4 +1,5 @@
-// How the demo says things, the same in table, log and summary.
+// SPDX-License-Identifier: Apache-2.0
+// How `spillway top` formats values, the same in its table and its lines.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ std::string Seconds(Duration time);
 std::string MinutesAndSeconds(Duration time);
 // "0.97", or "unknown".
 std::string PressureText(std::optional<double> pressure);
-// "93.1 %" of all; "-" when there were none.
+// "93.1 %" of all; "-" if `all` is 0.
 std::string ShareText(std::uint64_t part, std::uint64_t all);
 // Past tense, for sentences: "destroyed".
 std::string_view Done(Action action);

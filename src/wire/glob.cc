@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "wire/glob.h"
 
 #include <algorithm>
@@ -8,8 +9,8 @@ namespace spillway::wire {
 
 namespace {
 
-// A pattern that needs more for one key matches nothing: keys and patterns that
-// people write need a few hundred.
+// A pattern that takes more steps for one key matches nothing. Patterns and keys written by people
+// take a few hundred.
 constexpr std::size_t kStepsMax = 1 << 18;
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
@@ -23,7 +24,7 @@ unsigned char Fold(char c) {
   return AnyCase ? Lower(c) : static_cast<unsigned char>(c);
 }
 
-// A [...] that begins behind `at` (the bracket); `at` moves behind it. One that
+// Whether the class [...] after `at` (the bracket) contains `c`; `at` moves past it. A class that
 // is not closed ends with the pattern.
 template <bool AnyCase>
 bool ClassHas(std::string_view pattern, std::size_t* at, char c) {
@@ -56,7 +57,7 @@ bool ClassHas(std::string_view pattern, std::size_t* at, char c) {
   return has != negated;
 }
 
-// Whether the pattern's next element takes `c`; `at` moves behind the element.
+// Whether the pattern's next element accepts `c`; `at` moves past the element.
 template <bool AnyCase>
 bool Takes(std::string_view pattern, std::size_t* at, char c) {
   if (pattern[*at] == '?') {
@@ -68,8 +69,8 @@ bool Takes(std::string_view pattern, std::size_t* at, char c) {
   return Fold<AnyCase>(pattern[(*at)++]) == Fold<AnyCase>(c);
 }
 
-// How many elements follow, up to the pattern's end; kNone: another star comes
-// before that. Every element but a star takes exactly one character.
+// The number of elements up to the pattern's end. kNone: there is another star. Every element
+// except a star accepts exactly one character.
 template <bool AnyCase>
 std::size_t ElementsToTheEnd(std::string_view pattern, std::size_t p) {
   std::size_t elements = 0;
@@ -80,7 +81,7 @@ std::size_t ElementsToTheEnd(std::string_view pattern, std::size_t p) {
   return p < pattern.size() ? kNone : elements;
 }
 
-// The next place in `text`, from `t` on, where what stands at `p` may begin.
+// The next position in `text`, from `t` on, where the element at `p` may match.
 template <bool AnyCase>
 std::size_t NextPlace(std::string_view pattern, std::size_t p, std::string_view text,
                       std::size_t t) {
@@ -89,9 +90,9 @@ std::size_t NextPlace(std::string_view pattern, std::size_t p, std::string_view 
   return std::min(text.find(pattern[p], t), text.size());
 }
 
-// On a mismatch only the last star has to take one more: what an earlier one
-// might take instead, the last one can take as well. What follows the pattern's
-// last star can only stand at the end of the text.
+// After a mismatch only the last star has to accept one more character: whatever an earlier star
+// could accept instead, the last one can accept as well. The part after the pattern's last star can
+// only match the end of the text.
 template <bool AnyCase>
 bool Matches(std::string_view pattern, std::string_view text) {
   std::size_t p = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "wire/glob.h"
 
 #include <array>
@@ -27,8 +28,7 @@ TEST(Glob, MatchesAsRedisDoes) {
   EXPECT_TRUE(GlobMatchesAnyCase("HELLO", "hello"));
 }
 
-// What the definition says, without any cleverness: a star takes nothing, or one
-// more.
+// The definition, implemented naively: a star accepts nothing, or one character and itself again.
 bool Naive(std::string_view pattern, std::string_view text) {
   if (pattern.empty()) return text.empty();
   if (pattern[0] == '*') {

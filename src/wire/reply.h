@@ -1,5 +1,6 @@
-// Replies of the Redis protocol, written as bytes: RESP2, or RESP3 to who asked
-// for it. Pure: appends to a string and knows nothing else.
+// SPDX-License-Identifier: Apache-2.0
+// Writes replies of the Redis protocol as bytes, in RESP2 or RESP3. Pure: appends to a string and
+// knows nothing else.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,7 @@ namespace spillway::wire {
 
 enum class Protocol : std::uint8_t { kResp2 = 2, kResp3 = 3 };
 
+// The protocol is that of the connection; values RESP2 lacks are written as Redis does.
 class ReplyWriter {
  public:
   ReplyWriter(std::string* out, Protocol protocol) : out_(out), protocol_(protocol) {}
@@ -20,19 +22,19 @@ class ReplyWriter {
 
   void Ok() { out_->append("+OK\r\n", 5); }
   void Simple(std::string_view text);
-  // `text` begins with its code ("ERR ..."). Line ends in it become blanks, since
-  // they would end the reply.
+  // `text` begins with its code ("ERR ..."). Line ends in it become blanks, since they would end
+  // the reply.
   void Error(std::string_view text);
   void Integer(std::int64_t number);
   void Bulk(std::string_view bytes);
-  // Only its header; the caller sends the bytes and a CRLF.
+  // Writes only the header. The caller sends the bytes and a CRLF.
   void BulkHeader(std::uint64_t bytes);
   void BulkInteger(std::int64_t number);
-  void Null();       // No value.
-  void NullArray();  // No array: RESP2 has two kinds of nothing.
+  void Null();       // A missing value.
+  void NullArray();  // A missing array: RESP2 distinguishes the two.
   void Array(std::size_t count);
   void Set(std::size_t count);
-  // Of `pairs` keys and values; in RESP2 an array of twice as many.
+  // A map of `pairs` keys and values; in RESP2 an array of twice as many elements.
   void Map(std::size_t pairs);
   void Double(double number);
   void Boolean(bool yes);

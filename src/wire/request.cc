@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "wire/request.h"
 
 #include <algorithm>
@@ -9,9 +10,10 @@ namespace spillway::wire {
 
 namespace {
 constexpr std::int64_t kStrangersArgsMax = 10;
-constexpr std::int64_t kStrangersBulkMax = 16 * 1024;
-constexpr std::size_t kArgsAtOnce = 64;  // A frame may lie about how many it has.
-constexpr std::size_t kArgsKept = 1024;  // Memory of larger ones is given back.
+constexpr std::int64_t kStrangersBulkMax = 16'384;
+// How many are reserved at once: the declared number may be wrong.
+constexpr std::size_t kArgsAtOnce = 64;
+constexpr std::size_t kArgsKept = 1024;  // Memory for more than this is given back.
 }  // namespace
 
 bool ReadInteger(std::string_view text, std::int64_t* number) {
@@ -103,9 +105,9 @@ RequestParser::Outcome RequestParser::ParseArrayHeader(std::string_view frame,
   return Outcome::kRequest;
 }
 
-// Most headers are whole and short: $3\r\n. False: look again, with care.
+// Most headers are complete and short: $3\r\n. False: parse it the careful way.
 bool RequestParser::ReadShortHeader(std::string_view frame) {
-  constexpr std::size_t kDigits = 4;  // Nothing that any limit forbids.
+  constexpr std::size_t kDigits = 4;  // Too few digits to exceed any limit.
   if (frame.size() - at_ < kDigits + 3 || frame[at_] != '$') return false;
   std::int64_t bytes = 0;
   std::size_t p = at_ + 1;
@@ -187,7 +189,7 @@ int HexOf(char c) {
   return -1;
 }
 
-// What stands behind a backslash; `at` moves on to its last character.
+// The character after a backslash; `at` moves to the last character used.
 char Unescaped(std::string_view line, std::size_t* at) {
   if (line[*at] == 'x' && *at + 2 < line.size() && HexOf(line[*at + 1]) >= 0 &&
       HexOf(line[*at + 2]) >= 0) {
@@ -211,7 +213,7 @@ char Unescaped(std::string_view line, std::size_t* at) {
   }
 }
 
-// One word that begins at `at`, which moves behind it.
+// Reads a word that begins at `at`, which moves past it.
 bool ReadWord(std::string_view line, std::size_t* at, std::string* word) {
   char quote = 0;
   for (; *at < line.size(); ++*at) {
@@ -231,7 +233,7 @@ bool ReadWord(std::string_view line, std::size_t* at, std::string* word) {
       ++*at;
       *word += '\'';
     } else if (c == quote) {
-      ++*at;  // What follows must be a blank, or nothing.
+      ++*at;  // A blank or the end of the line must follow.
       return *at == line.size() || IsBlank(line[*at]);
     } else {
       *word += c;
@@ -244,7 +246,7 @@ bool ReadWord(std::string_view line, std::size_t* at, std::string* word) {
 
 bool SplitLine(std::string_view line, std::vector<std::string>* words) {
   words->clear();
-  // As a C string: what follows a zero byte is not seen.
+  // Like a C string: the text after a zero byte is ignored.
   line = line.substr(0, line.find('\0'));
   std::size_t at = 0;
   for (;;) {

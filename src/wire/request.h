@@ -1,13 +1,14 @@
-// Requests of the Redis protocol, read as they arrive: arrays of bulk strings, or
-// a line as one types it. Pure: no sockets, no knowledge of commands.
+// SPDX-License-Identifier: Apache-2.0
+// Parses requests of the Redis protocol as they arrive: arrays of bulk strings, or a line as typed
+// by a person. Pure: no sockets, no knowledge of commands.
 //
-// The caller keeps the bytes. It shows the parser the frame that is being read,
-// from its first byte on, again and again with more bytes behind; no byte is
-// looked at twice. Arguments are ranges of that frame. A large argument can be
-// taken out of the stream, so that its bytes go where they belong at once.
+// The caller owns the bytes. It passes the frame being read to the parser, from its first byte,
+// again and again with more bytes at the end; no byte is examined twice. Arguments are ranges of
+// that frame. A large argument can be taken out of the stream, so that its bytes are read directly
+// to their destination.
 //
-// Replies to what is malformed are those of Redis 7, and as there the trailing
-// CRLF of a bulk string is skipped without a look.
+// Replies to malformed requests are those of Redis 7. As there, the CRLF after a bulk string is
+// skipped without a check.
 #pragma once
 
 #include <cstddef>
@@ -18,53 +19,57 @@
 
 namespace spillway::wire {
 
+// Limits beyond which a request is an error, as in Redis.
 struct RequestLimits {
-  std::int64_t args_max = 1024 * 1024;
+  std::int64_t args_max = 1'048'576;
   std::int64_t bulk_max = 512LL * 1024 * 1024;
-  // A line, or the header of a bulk string or an array.
-  std::size_t line_max = 64 * 1024;
-  // From this size on an argument is offered to be taken out (kLarge); 0: none is.
+  // For a line, or for the header of a bulk string or an array.
+  std::size_t line_max = 65'536;
+  // Arguments of at least this size are offered to be taken out (kLarge). 0: none.
   std::int64_t large_from = 0;
-  // Nobody has said who they are yet: 10 arguments of 16 KiB will do.
+  // The client has not authenticated: at most 10 arguments of 16 KiB.
   bool strangers = false;
 };
 
+// The parser of one connection.
 class RequestParser {
  public:
   enum class Outcome : std::uint8_t {
-    kMore,     // The frame is not whole.
-    kRequest,  // It is: args() and consumed(). Call Next() before the next frame.
+    kMore,  // The frame is incomplete.
+    // The frame is complete: see args() and consumed(). Call Next() before the next frame.
+    kRequest,
     kNothing,  // An empty line or array: consumed() bytes, and no request.
-    kLarge,    // The next argument is large: TakeOut() or GoOn().
-    kError     // error(); the stream can't be made sense of any more.
+    kLarge,    // The next argument is large: call TakeOut() or GoOn().
+    kError     // See error(). The stream cannot be parsed any further.
   };
 
-  // `frame` begins where the last one ended, and only grows until it is whole.
+  // `frame` begins where the last one ended, and only grows until it is complete.
   Outcome Parse(std::string_view frame, const RequestLimits& limits);
-  // Forgets the frame: the next begins.
+  // Forgets the frame, so that the next can begin.
   void Next();
 
   std::size_t consumed() const { return at_; }
   std::size_t count() const { return args_.size(); }
-  // How many the frame said it has.
+  // How many arguments the frame's header declares.
   std::size_t declared() const { return declared_; }
+  // Argument `i`. The view is valid as long as `frame`.
   std::string_view arg(std::size_t i, std::string_view frame) const {
     if (inlined_) return inline_args_[i];
     return frame.substr(args_[i].at, args_[i].bytes);
   }
-  // The request came as a line.
+  // The request was a typed line.
   bool inlined() const { return inlined_; }
-  // After the "-ERR Protocol error: " that it is answered with.
+  // The reply is "-ERR Protocol error: " and this text.
   const std::string& error() const { return error_; }
 
   // --- after kLarge ---
 
-  // Its bytes begin at consumed() of the frame.
+  // The argument's bytes begin at consumed() of the frame.
   std::int64_t large_bytes() const { return bulk_; }
-  // The caller takes the argument's bytes and its CRLF out of the stream: the
-  // frame goes on behind them. arg() of it is empty.
+  // The caller takes the argument's bytes and its CRLF out of the stream: the frame continues after
+  // them, and arg() of the argument is empty.
   void TakeOut();
-  // Read it like any other.
+  // The argument is read like any other.
   void GoOn() { offered_ = true; }
 
  private:
@@ -80,14 +85,14 @@ class RequestParser {
   Outcome ParseArrayHeader(std::string_view frame, const RequestLimits& limits);
   Outcome ParseBulkHeader(std::string_view frame, const RequestLimits& limits);
   bool ReadShortHeader(std::string_view frame);
-  // Looks for the end of the line that begins at at_.
+  // Finds the end of the line that begins at at_.
   Line FindLine(std::string_view frame, char end, std::size_t line_max, std::size_t* stop);
 
-  std::size_t at_ = 0;        // Everything before has been understood.
-  std::size_t looked_ = 0;    // No line ends before this.
-  std::int64_t left_ = 0;     // Arguments still to come.
-  std::int64_t bulk_ = -1;    // Bytes of the one being read; -1: its header is next.
-  std::size_t declared_ = 0;  // Arguments in all; 0: the frame's header is next.
+  std::size_t at_ = 0;        // Everything before it is parsed.
+  std::size_t looked_ = 0;    // No line ends before it.
+  std::int64_t left_ = 0;     // Arguments not yet read.
+  std::int64_t bulk_ = -1;    // Bytes of the current argument. -1: its header comes next.
+  std::size_t declared_ = 0;  // Number of arguments. 0: the frame's header comes next.
   bool offered_ = false;
   bool inlined_ = false;
   std::vector<Range> args_;
@@ -95,12 +100,11 @@ class RequestParser {
   std::string error_;
 };
 
-// Splits a line into words as a shell would: blanks between them, "..." with
-// escapes, '...' without. False: a quote is not closed, or is followed by a
-// letter.
+// Splits a line into words as a shell does: separated by blanks, "..." with escapes, '...' without.
+// False: a quote is not closed, or is directly followed by another character.
 bool SplitLine(std::string_view line, std::vector<std::string>* words);
 
-// A whole number as Redis reads it: no blanks, no plus, no leading zeros.
+// Parses a whole number as Redis does: no blanks, no plus sign, no leading zeros.
 bool ReadInteger(std::string_view text, std::int64_t* number);
 
 }  // namespace spillway::wire

@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fake of AMD SMI: one socket per card. Like the real one it does not count
 // its users: one shutdown ends it for all. FAKE_WITHOUT_USAGE leaves that
 // function out.
+#include <cstdio>
+
 #include "fakes/script.h"
 
 namespace {
@@ -34,6 +37,8 @@ int Memory(void* handle, int type, std::uint64_t* bytes, bool used) {
 }  // namespace
 
 FAKE_API int amdsmi_init(std::uint64_t flags) {
+  // As the real one does, not only where it fails.
+  std::fputs("Exception caught: amdsmi_init.\n", stderr);
   FAKE_ENTER();
   if (flags != 2) return kInvalid;
   if (fakes::users() == 0) fakes::AddUser(+1);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fake of NVIDIA's compute driver, as far as memory can be asked for. As in
 // the real one, a card in MIG mode is replaced by its instances.
 // FAKE_WITHOUT_MEMORY and FAKE_WITHOUT_UUID_V2 leave these functions out.
@@ -24,7 +25,7 @@ struct Target {
   const fakes::Instance* instance = nullptr;
 };
 
-// The contexts current on this thread, by device and one more.
+// The contexts current on this thread, as device number + 1.
 thread_local std::vector<std::size_t> current;
 std::atomic<bool> initialised = false;  // Only ever becomes true.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fake of NVIDIA's management library. FAKE_WITHOUT_INIT and
 // FAKE_WITHOUT_MEMORY_V2 leave these functions out.
 #include <cstring>

@@ -1,4 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fake of ROCm SMI. FAKE_WITHOUT_USAGE leaves that function out.
+#include <cstdio>
 #include <cstdlib>
 
 #include "fakes/script.h"
@@ -18,7 +20,7 @@ int Resolve(std::uint32_t index, fakes::Card* card) {
   return 0;
 }
 
-// Answers as the real one does: it looks at what stands in the result first.
+// As the real one does: reads the result's old contents first.
 int Memory(std::uint32_t index, int type, std::uint64_t* bytes, bool used) {
   fakes::Card card;
   if (const int code = Resolve(index, &card)) return code;
@@ -30,9 +32,11 @@ int Memory(std::uint32_t index, int type, std::uint64_t* bytes, bool used) {
 }  // namespace
 
 FAKE_API int rsmi_init(std::uint64_t flags) {
+  // As the real one does, not only where it fails.
+  std::fputs("Exception caught: rsmi_init.\n", stderr);
   FAKE_ENTER();
   if (flags != 0) return kInvalidArgs;
-  // As if a neighbour had died with the lock they share.
+  // As if a neighbour had died with the shared lock.
   if (std::getenv("RSMI_MUTEX_THREAD_ONLY") == nullptr) return kNotInitialized;
   fakes::AddUser(+1);
   return 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "fakes/script.h"
 
 #include <algorithm>
@@ -140,7 +141,7 @@ class Play {
       const auto hang = seen->hang.find(function);
       if (hang == seen->hang.end() || hung_[function]++ >= hang->second) break;
       while (seen == script_) {
-        // A file that changes wakes nobody: look again now and then.
+        // A changed file sends no signal: check it regularly.
         changed_.wait_for(lock, std::chrono::milliseconds(file_.empty() ? 1000 : 5));
         Refresh();
       }
@@ -223,7 +224,7 @@ class Play {
   std::string text_;
   std::uint64_t drifted_ = 0;
   std::map<std::string, int> calls_;
-  std::map<std::string, std::uint64_t> hung_;  // Since the script is this one.
+  std::map<std::string, std::uint64_t> hung_;  // Since this script is in force.
   int users_ = 0;
   int generation_ = 0;
   std::vector<std::pair<int, std::string>> handles_;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The script that tells a fake driver library what to be. Each fake library has
 // one of its own, set by its exported function
 //
@@ -43,7 +44,7 @@
 
 #define FAKE_API extern "C" __attribute__((visibility("default")))
 
-// Stands first in every fake function that answers with a code.
+// The first statement of every fake function that returns a code.
 #define FAKE_ENTER() \
   if (const int code_wanted = fakes::Enter(__func__); code_wanted != 0) return code_wanted
 
@@ -87,30 +88,30 @@ struct Script {
   bool wrong_size = false;
 };
 
-// Counts the call, waits while the script says so, and tells the code to fail
-// with, or 0.
+// Counts the call, waits while the script says so, and returns the code to fail with,
+// or 0.
 int Enter(const char* function);
 
-// As it stands now.
+// The script as it is now.
 std::shared_ptr<const Script> Now();
 
 // The figures of one answer: with the drift, and `used` filled in.
 Figures Answer(const Figures& figures);
 
-// How often the library is held. Beginning anew after it was let go by all
-// makes every handle given out before invalid.
+// Changes the number of users. A new start after the last user has shut down makes all
+// older handles invalid.
 int AddUser(int change);
 int users();
 
-// Handles name a card or an instance by its UUID, whatever order the script
-// lists them in. Empty: not one of ours, or of a time before.
+// Handles name a card or an instance by its UUID, in whatever order the script lists
+// them. Empty: no handle of this library, or one from before a new start.
 void* HandleOf(const std::string& uuid);
 std::string UuidOf(void* handle);
 
 // "the words for 15"; lives as long as the process.
 const char* WordsFor(int code);
 
-// At most `size` bytes of text with its end.
+// Copies at most `size` bytes of text, including its terminator.
 void Put(const std::string& text, char* into, std::size_t size);
 
 }  // namespace fakes

@@ -1,4 +1,5 @@
-// graph_check: random step graphs against a naive fixpoint, as many as you like.
+// SPDX-License-Identifier: Apache-2.0
+// graph_check: any number of random step graphs against a naive fixpoint.
 //
 //   graph_check [--graphs N] [--seed S]
 #include <charconv>

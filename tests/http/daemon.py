@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """daemon.py SPILLWAYD SPILLWAY: the daemon's HTTP side as monitors and pages see it,
 and what `spillway stats` and `spillway explain` say of it."""
-import base64, http.client, json, os, shutil, socket, subprocess, sys, tempfile, time
+import base64, http.client, json, os, re, shutil, socket, subprocess, sys, tempfile, time
+from pathlib import Path
 
+REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference"
 spillwayd, spillway = sys.argv[1:3]
 PASSWORD = "open sesame"
 
@@ -17,7 +20,7 @@ class Daemon:
     def __init__(self, folder, server="", more=""):
         self.sock = os.path.join(folder, "s.sock")
         config = os.path.join(folder, "d.toml")
-        for _ in range(5):  # A port that was free may be somebody's by now: then it ends.
+        for _ in range(5):  # Another process may have taken the free port: the daemon then ends.
             self.port = free_port()
             with open(config, "w") as f:
                 f.write(f'{more}\n[server]\nport = 0\nhttp_port = {self.port}\n{server}\n')
@@ -34,7 +37,7 @@ class Daemon:
         while self.process.poll() is None and time.monotonic() < end:
             try:
                 self.get("/healthz", headers={})
-                return self.process.poll() is None  # Somebody else's answer is none.
+                return self.process.poll() is None  # Not the answer of another process.
             except OSError:
                 time.sleep(.05)
         return False
@@ -108,7 +111,7 @@ def open_daemon(folder):
     check("another name", daemon.get("/metrics", {"Host": "evil.example"})[0] == 421)
     check("another page", daemon.get("/metrics", {"Origin": "http://evil.example"})[0] == 403)
 
-    # A change of level and a departure reach whoever listens.
+    # A change of level and a removal reach the clients of the stream.
     live = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=20)
     live.request("GET", "/api/v1/live?every=100ms")
     stream = live.getresponse()
@@ -144,7 +147,7 @@ def commands(daemon):
     code, text = told("explain", "key-7", "--socket", daemon.sock)
     check("spillway explain", code == 0 and "'key-7' is in the device tier" in text, (code, text))
     code, text = told("stats", "--socket", daemon.sock + ".none")
-    check("nobody there", code == 1 and "--socket" in text, (code, text))
+    check("nobody there", code == 1 and "--url" in text, (code, text))
 
 
 def daemon_says(daemon, noise):
@@ -155,11 +158,101 @@ def daemon_says(daemon, noise):
         return s.recv(4096)
 
 
+METRICS_HEAD = """# Metrics
+
+<!-- Written by tools/write_settings_page.sh from /metrics of a daemon with all tiers; a test holds it
+to that. -->
+
+What `GET /metrics` of `spillwayd` shows. Families of a tier, of the policy `score` and of `trace` are
+absent without them. [http.md](http.md#metrics) says what is worth an alarm,
+[renamed.md](renamed.md) which names changed.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+"""
+
+
+def families(text):
+    """name -> [type, labels, help], in the order of the page."""
+    found = {}
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            name, help_text = line[7:].split(" ", 1)
+            found[name] = ["", [], help_text]
+        elif line.startswith("# TYPE "):
+            name, found[name][0] = line[7:].split(" ")
+        else:
+            labels = re.findall(r'(\w+)="(?:[^"\\]|\\.)*"', line)
+            found[name][1] += [label for label in labels if label not in found[name][1]]
+    return found
+
+
+def reference_daemon(folder):
+    """The pages of docs/reference have every metric, and name no other."""
+    daemon = Daemon(folder, more=f'capacity = "64MiB"\nhost_capacity = "64MiB"\n'
+                                 f'disk_dir = "{folder}/disk"\ndisk_capacity = "64MiB"\n'
+                                 f'trace = "{folder}/trace"\npressure_source = "fixed:0.5"\n')
+    daemon.resp("SET", "key", "x")
+    end = time.monotonic() + 60  # Until pressure has been read: without it some have no samples.
+    text = ""
+    while time.monotonic() < end and not ("spillway_reading_age_seconds{" in text and
+                                          "spillway_tier_pressure_ratio{" in text):
+        text = daemon.get("/metrics")[1]
+    shown = families(text)
+    page = METRICS_HEAD + "".join(
+        f"| `{name}` | {kind} | {', '.join(f'`{label}`' for label in labels)} | {text} |\n"
+        for name, (kind, labels, text) in shown.items())
+    path = REFERENCE / "metrics.md"
+    if os.environ.get("SPILLWAY_WRITE_PAGES"):
+        path.write_text(page)
+    wrong = set(path.read_text().splitlines() if path.exists() else []) ^ set(page.splitlines())
+    check("metrics.md is what /metrics shows (tools/write_settings_page.sh writes it)", not wrong,
+          wrong)
+    renamed = (REFERENCE / "renamed.md").read_text().split("\n## Metrics\n")[1].split("\n## ")[0]
+    new_name = dict(re.findall(r"^\| `(\w+)` \| `(\w+)` \|$", renamed, re.M))
+    silent = [new for old, new in new_name.items()
+              if f"(Was {old}.)" not in shown.get(new, ["", [], ""])[2]]
+    check("each new name has its old one in its help", len(new_name) > 20 and not silent, silent)
+    alive = [old for old in new_name if old in shown and old not in new_name.values()]
+    check("no metric has an old name", not alive, alive)
+    for other in (REFERENCE / "http.md", REFERENCE.parent / "dashboard.md"):
+        named = set(re.findall(r"spillway_[a-z_]+[a-z]\b(?!_)", other.read_text()))
+        unknown = [name for name in named
+                   if name not in shown and re.sub("_(count|sum|bucket)$", "", name) not in shown]
+        check(f"{other.name} names only metrics there are", named and not unknown, unknown)
+    check("it ends well", daemon.stop() == 0)
+
+
+def old_names_daemon(folder):
+    """An old name of a setting is an error with the new one."""
+    def refused(*words):
+        done = subprocess.run([spillwayd, "--socket", folder + "/n.sock", "--for", "5s", *words],
+                              capture_output=True, text=True)
+        return done.returncode, done.stderr
+
+    code, text = refused("--write-behind-after", "1s")
+    check("as a flag", code == 2 and "'--write-behind-after': it is now write_back_after" in text,
+          (code, text))
+    config = folder + "/old.toml"
+    with open(config, "w") as f:
+        f.write('\nwrite_behind_rate = "1MiB"\n')
+    code, text = refused("--config", config)
+    check("in a file", code == 2 and
+          "old.toml:2: unknown setting 'write_behind_rate': it is now write_back_rate" in text,
+          (code, text))
+    daemon = Daemon(folder)
+    for words in (("CONFIG", "SET", "write_behind_after", "1s"),
+                  ("CONFIG", "GET", "write_behind_after")):
+        said = daemon.resp(*words)
+        check(" ".join(words[:2]), "it is now write_back_after" in said, said)
+    check("it ends well", daemon.stop() == 0)
+
+
 def closed_daemon(folder):
     daemon = Daemon(folder, f'password = "{PASSWORD}"')
     bearer = {"Authorization": "Bearer " + PASSWORD, "Content-Type": "application/json"}
     check("health needs no password", daemon.get("/healthz")[0] == 200)
-    check("a command needs it", "NOAUTH" in told("stats", "--socket", daemon.sock)[1])
+    check("a command needs it", "password" in told("stats", "--socket", daemon.sock)[1])
     with open(folder + "/word", "w") as f:
         f.write(PASSWORD + "\n")
     check("and has it", told("stats", "--socket", daemon.sock, "--password-file",
@@ -189,7 +282,7 @@ def wide_daemon(folder):
 
 
 with tempfile.TemporaryDirectory(prefix="spillway-http-") as root:
-    for part in (open_daemon, closed_daemon, wide_daemon):
+    for part in (open_daemon, reference_daemon, old_names_daemon, closed_daemon, wide_daemon):
         folder = os.path.join(root, part.__name__)
         os.mkdir(folder)
         with open(folder + "/pressure", "w") as f:

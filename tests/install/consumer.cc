@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a user's first program does: open, set, get.
 #include <cstdio>
 #include <string_view>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kill/child.h"
 
 #include <unistd.h>
@@ -63,7 +64,7 @@ class Child {
   }
 
  private:
-  // On the strand. Versions travel as tokens.
+  // On the strand. An entry's version is stored as its token count.
   void Heard(const Event& event) {
     const std::size_t key = KeyOf(event.key);
     if (key >= expected_.keys()) return;
@@ -114,7 +115,7 @@ class Child {
     Settle(&state, version);
   }
 
-  // What is there now is what has to be there from now on.
+  // The version that is there now must be there from now on.
   static void Settle(KeyState* state, std::uint32_t version) {
     state->firm = version;
     state->on_disk = version;
@@ -142,7 +143,7 @@ class Child {
   void LoadOn(std::size_t thread) {
     std::mt19937_64 random(settings_.seed * 2 + thread);
     for (;;) {
-      // Own keys are written, all are read. Some are hot.
+      // Each thread writes its own keys and reads all. Some are hot.
       std::size_t key = random() % expected_.keys();
       if (random() % 4 == 0) key = random() % (expected_.keys() / 16 + 2);
       const std::size_t own = key - key % 2 + thread;
@@ -195,7 +196,7 @@ class Child {
     const bool own = key % 2 == thread;
     if (!*got) {
       if (!own || before == 0) return;
-      // It is hidden a moment before the cache says why.
+      // An entry is hidden a moment before its event comes.
       (void)cache_->pressure();
       if (state.left == before) return;
       ++counts_.unexplained;
@@ -227,8 +228,8 @@ Options OptionsFor(const std::string& dir, Bytes disk) {
   options.host_capacity = 32 * kMiB;
   options.disk_dir = dir;
   options.disk_capacity = disk;
-  options.write_behind_after = Duration::zero();
-  options.write_behind_rate.reset();
+  options.write_back_after = Duration::zero();
+  options.write_back_rate.reset();
   options.ttl.reset();
   options.token_budget.reset();
   options.sample_period = std::chrono::milliseconds(5);

@@ -1,6 +1,7 @@
-// The process that is killed: it opens the cache, verifies what the one before
-// it has left, says so, and then sets, gets, replaces and erases on two threads
-// until it is no more.
+// SPDX-License-Identifier: Apache-2.0
+// The process that is killed: it opens the cache, verifies what the process before it
+// has left, says so, and then sets, gets, replaces and erases on two threads until it
+// is killed.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kill/expected.h"
 
 #include <sys/mman.h>
@@ -31,7 +32,7 @@ std::uint64_t SeedOf(std::size_t key, std::uint32_t version) {
 }  // namespace
 
 Expected::Expected(std::size_t keys) : keys_(keys), bytes_(kCountsBytes + keys * sizeof(KeyState)) {
-  // Shared and anonymous: a file that nobody can name.
+  // Shared and anonymous: a file without a name.
   map_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (map_ == MAP_FAILED) throw std::runtime_error("no memory for the expected state");
   counts_ = new (map_) Counts();
@@ -49,7 +50,7 @@ void Expected::Forget() {
 }
 
 std::string NameOf(std::size_t key) {
-  // Every third name is too long to stand in the index itself.
+  // Every third name is too long for the slot.
   return key % 3 == 0 ? fmt::format("key:of:some:length:{}", key) : fmt::format("k:{}", key);
 }
 

@@ -1,15 +1,15 @@
-// kill_loop: a cache on three tiers is killed (SIGKILL) under load again and
-// again; each time the next process verifies every key against what is known of
-// it. `make kill-loop N=1000`.
+// SPDX-License-Identifier: Apache-2.0
+// kill_loop: a cache on three tiers is killed (SIGKILL) under load again and again;
+// each time the next process verifies every key against what is known of it.
+// `make kill-loop N=1000`.
 //
 //   kill_loop [--kills N] [--keys K] [--seed S] [--per-life L] [--entries E] [--dir D]
 //   kill_loop --restart [--entries E] [--dir D]
 //
-// What can be known after a kill: an answered write is firm, one under way may
-// be seen or not. What the cache said was copied to disk, and did not say was
-// dropped or destroyed there since, has to be there, since a kill loses no
-// write(2). All else may be missing, never wrong and never older than what was
-// answered.
+// What can be known after a kill: an answered write is final; one in flight may be seen
+// or not. A value that the cache reported as copied to disk, and not as dropped or
+// destroyed there since, must be there, since a kill loses no write(2). Any other value
+// may be missing, but never wrong and never older than an answered one.
 #include <signal.h>
 #include <sys/poll.h>
 #include <sys/wait.h>
@@ -101,7 +101,7 @@ class Scratch {
   std::filesystem::path path_;
 };
 
-// One child from fork to kill. False: it did not get so far, or ended by itself.
+// One child from fork to kill. False: it did not become ready, or ended by itself.
 bool KillOne(Expected* expected, const ChildSettings& settings, bool while_opening, int after_ms) {
   std::array<int, 2> pipe{};
   if (::pipe(pipe.data()) != 0) return false;
@@ -185,7 +185,7 @@ bool RunKills(const Settings& settings, const Scratch& scratch) {
       child.disk = life % 2 == 0 ? 512 * kMiB : 64 * kMiB;
     }
     child.seed = random();
-    // One in eight does not get far; if it does, all is well too.
+    // One in eight is killed while it opens; if it gets further, that is fine, too.
     const bool while_opening = random() % 8 == 0;
     const int after_ms = static_cast<int>(while_opening ? random() % 60 : 5 + random() % 296);
     counts.first_get_ns = counts.verified_ns = 0;
@@ -196,7 +196,7 @@ bool RunKills(const Settings& settings, const Scratch& scratch) {
     if ((kill + 1) % 100 == 0) fmt::print("{} kills\n", kill + 1);
     std::fflush(stdout);
   }
-  // The last one's work is verified, too.
+  // The last child's work is verified, too.
   if (good) good = KillOne(&expected, child, false, 5);
   PrintSummary(counts, settings.kills + (good ? 1 : 0), opening, first, all);
   return good && counts.wrong_bytes == 0 && counts.stale == 0 && counts.unexplained == 0 &&

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kill/restart.h"
 
 #include <signal.h>
@@ -21,7 +22,7 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-// A machine that has other things to do is late now and then, not each time.
+// On a busy machine an opening is sometimes late, but not each time.
 constexpr int kOpenings = 3;
 
 double MillisSince(Steady::time_point start) {
@@ -36,7 +37,7 @@ Options OptionsForSmall(const std::string& dir, std::uint64_t entries) {
   Options options = OptionsFor(dir, (entries + 1000) * 10 * kKiB);
   options.capacity = 64 * kMiB;
   options.host_capacity = 1024 * kMiB;
-  // While samples are late nothing grows, and one refused set ends the filling.
+  // While samples are late nothing grows, and one refused set would end the filling.
   options.sample_period = std::chrono::seconds(1);
   return options;
 }

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """clients.py SPILLWAYD VENV: unchanged clients against the real daemon.
 
 redis-cli and redis-benchmark (Debian's redis-tools), redis-py 8 (sync and

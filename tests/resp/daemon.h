@@ -1,24 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server process on a Unix socket in a folder of its own, and a plain client.
 #pragma once
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/socket.h"
+#include "base/spawn.h"
 #include "resp/reply_reader.h"
 
 namespace spillway::resp {
@@ -27,20 +28,12 @@ namespace spillway::resp {
 class Daemon {
  public:
   Daemon(std::vector<std::string> words, std::string socket) : socket_(std::move(socket)) {
-    pid_ = fork();
-    if (pid_ == 0) {
-      const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-      dup2(null, STDIN_FILENO);
-      if (std::getenv("RESP_TEST_LOGS") == nullptr) {
-        dup2(null, STDOUT_FILENO);
-        dup2(null, STDERR_FILENO);
-      }
-      std::vector<char*> argv;
-      for (std::string& word : words) argv.push_back(word.data());
-      argv.push_back(nullptr);
-      execvp(argv[0], argv.data());
-      _exit(127);
-    }
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int out = std::getenv("RESP_TEST_LOGS") == nullptr ? null : -1;
+    const std::string program = words.front();
+    pid_ =
+        Spawn({.path = program, .arguments = std::move(words), .in = null, .out = out, .err = out});
+    close(null);
   }
   ~Daemon() {
     if (pid_ <= 0) return;
@@ -71,18 +64,11 @@ class Client {
  public:
   // Tries for ten seconds.
   explicit Client(const std::string& path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path.data(), path.size());
-    for (int i = 0; i < 1000; ++i) {
-      fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      if (connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) break;
-      close(fd_);
-      fd_ = -1;
+    for (int i = 0; fd_ < 0 && i < 1000; ++i) {
+      fd_ = ConnectUnix(path, std::chrono::seconds(30));
+      if (fd_ >= 0) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));  // real world: a process starts
     }
-    const timeval wait{.tv_sec = 30, .tv_usec = 0};
-    if (fd_ >= 0) setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
   }
   ~Client() {
     if (fd_ >= 0) close(fd_);
@@ -98,6 +84,20 @@ class Client {
       const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (sent <= 0) return false;
       bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+    return true;
+  }
+  // Reads replies meanwhile: a server whose replies nobody reads stops reading. False:
+  // the connection has ended, or nothing has moved for a minute.
+  bool SendReading(std::string_view bytes) {
+    while (!bytes.empty()) {
+      pollfd wanted{.fd = fd_, .events = POLLIN | POLLOUT, .revents = 0};
+      if (poll(&wanted, 1, 60'000) <= 0) return false;
+      if ((wanted.revents & POLLIN) != 0 && !Fill()) return false;
+      if ((wanted.revents & POLLOUT) == 0) continue;
+      const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent < 0 && errno != EAGAIN) return false;
+      bytes.remove_prefix(static_cast<std::size_t>(sent > 0 ? sent : 0));
     }
     return true;
   }

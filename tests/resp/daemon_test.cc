@@ -1,7 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // spillwayd itself, over its socket: as strict, hostile and patient clients see
 // it.
-#include "resp/daemon.h"
-
 #include <sys/stat.h>
 
 #include <atomic>
@@ -20,68 +19,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "resp/daemon_fixture.h"
+
 namespace spillway::resp {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using namespace std::chrono_literals;
-
-// The built one, or another that the environment names (one with sanitizers).
-std::string Program() {
-  const char* const other = std::getenv("SPILLWAYD");
-  return other != nullptr ? other : SPILLWAYD_BIN;
-}
-
-class DaemonTest : public ::testing::Test {
- protected:
-  DaemonTest() {
-    char folder[] = "/tmp/spillwayd-test-XXXXXX";
-    dir_ = mkdtemp(folder);
-  }
-  ~DaemonTest() override {
-    daemon_.reset();
-    std::filesystem::remove_all(dir_);
-  }
-
-  void Write(const std::string& name, const std::string& text) {
-    // Whole or not at all: somebody reads it while we write.
-    std::ofstream(dir_ + "/" + name + ".new") << text;
-    std::filesystem::rename(dir_ + "/" + name + ".new", dir_ + "/" + name);
-  }
-  void SetPressure(double pressure) { Write("pressure", std::to_string(pressure) + "\n"); }
-  std::string socket() const { return dir_ + "/s.sock"; }
-  void Start(const std::string& config = "", std::vector<std::string> more = {}) {
-    Write("d.toml", config);
-    std::vector<std::string> words{Program(), "--config", dir_ + "/d.toml", "--socket", socket()};
-    if (config.find("port") == std::string::npos) words.insert(words.end(), {"--port", "0"});
-    if (config.find("http_port") == std::string::npos) {
-      words.insert(words.end(), {"--http-port", "0"});
-    }
-    words.insert(words.end(), more.begin(), more.end());
-    daemon_ = std::make_unique<Daemon>(words, socket());
-    ASSERT_TRUE(Client(socket()).connected());
-  }
-  static std::string Do(Client& client, const std::vector<std::string>& words) {
-    client.Send(Request(words));
-    return client.Reply();
-  }
-  std::string Do(const std::vector<std::string>& words) {
-    Client client(socket());
-    return Do(client, words);
-  }
-  // Waits for what the daemon does by itself; 10 s at most.
-  bool Until(const std::vector<std::string>& words, const std::string& wanted) {
-    for (int i = 0; i < 500; ++i) {
-      if (Do(words).find(wanted) != std::string::npos) return true;
-      std::this_thread::sleep_for(20ms);  // real world: another process works
-    }
-    return false;
-  }
-
-  std::string dir_;
-  std::unique_ptr<Daemon> daemon_;
-};
 
 // What TTL says of a key that was given `seconds` at some time after `before`: what is
 // left, to the nearest second, however long this machine took to get here.
@@ -92,16 +37,6 @@ void ExpectLeft(const std::string& reply, int seconds,
   const int left = std::atoi(reply.c_str() + 1);
   EXPECT_LE(left, seconds);
   EXPECT_GE(left, static_cast<int>(std::floor(seconds + 0.5 - passed.count())));
-}
-
-std::string Value(int seed, std::size_t bytes) {
-  std::string value(bytes, '\0');
-  std::mt19937_64 random(static_cast<std::uint64_t>(seed));
-  for (std::size_t i = 0; i + 8 <= bytes; i += 8) {
-    const std::uint64_t word = random();
-    std::memcpy(value.data() + i, &word, 8);
-  }
-  return value;
 }
 
 // As LMCache's native client: each reply has exactly these bytes, or it is out of
@@ -363,7 +298,7 @@ TEST_F(DaemonTest, WhoCantStartSaysWhy) {
 // was told to stop.
 TEST_F(DaemonTest, WhatOnlyMemoryHadIsServedAfterSigtermAndARestart) {
   const std::string config = "capacity = \"64MiB\"\ndisk_dir = \"" + dir_ +
-                             "/disk\"\ndisk_capacity = \"256MiB\"\nwrite_behind_after = \"1h\"\n";
+                             "/disk\"\ndisk_capacity = \"256MiB\"\nwrite_back_after = \"1h\"\n";
   const auto fill_and_stop = [&] {
     Client client(socket());
     for (int i = 0; i < 200; ++i) {
@@ -396,7 +331,7 @@ TEST_F(DaemonTest, WhatOnlyMemoryHadIsServedAfterSigtermAndARestart) {
 
 TEST_F(DaemonTest, StopsGracefullyAndStartsWarm) {
   const std::string config = "capacity = \"64MiB\"\ndisk_dir = \"" + dir_ +
-                             "/disk\"\ndisk_capacity = \"256MiB\"\nwrite_behind_after = \"10ms\"\n";
+                             "/disk\"\ndisk_capacity = \"256MiB\"\nwrite_back_after = \"10ms\"\n";
   Start(config);
   {
     Client client(socket());
@@ -429,6 +364,53 @@ TEST_F(DaemonTest, StopsGracefullyAndStartsWarm) {
   EXPECT_TRUE(Until({"INFO", "keyspace"}, "db5:keys=1"));
 }
 
+// Databases that have been found on disk, in part or not yet, and values that went
+// straight there: FLUSHDB knows whose they are, and DBSIZE counts them.
+TEST_F(DaemonTest, FlushdbAfterARestartEmptiesItsDatabaseAndNoOther) {
+  const auto key = [](int i) { return "k" + std::to_string(i); };
+  for (const std::string flushed : {"0", "5"}) {
+    const std::string other = flushed == "0" ? "5" : "0";
+    const std::string config = "capacity = \"8MiB\"\ndisk_dir = \"" + dir_ + "/disk" + flushed +
+                               "\"\ndisk_capacity = \"256MiB\"\n[server]\nstop_flush = \"60s\"\n";
+    Start(config);
+    {
+      Client client(socket());
+      Do(client, {"SELECT", other});
+      ASSERT_EQ(Do(client, {"SET", "huge", Value(1, 12'000'000)}), "+OK\r\n");  // Straight to disk.
+      EXPECT_EQ(Do(client, {"DBSIZE"}), ":1\r\n");
+      for (int i = 0; i < 300; ++i) {
+        Do(client, {"SELECT", i % 3 == 0 ? flushed : other});
+        ASSERT_EQ(Do(client, {"SET", key(i), Value(i, 1000)}), "+OK\r\n");
+      }
+    }
+    ASSERT_EQ(daemon_->Stop(), 0);
+    Start(config);
+    {
+      Client client(socket());
+      Do(client, {"SELECT", flushed});
+      ASSERT_EQ(Do(client, {"FLUSHDB"}), "+OK\r\n");
+      EXPECT_TRUE(Until({"INFO", "keyspace"}, "db" + other + ":keys=201,")) << flushed;
+      EXPECT_EQ(Do(client, {"DBSIZE"}), ":0\r\n");
+      Do(client, {"SELECT", other});
+      EXPECT_EQ(Do(client, {"DBSIZE"}), ":201\r\n");
+      for (int i = 0; i < 300; ++i) {
+        ASSERT_EQ(Do(client, {"EXISTS", key(i)}), i % 3 == 0 ? ":0\r\n" : ":1\r\n") << i;
+      }
+      EXPECT_EQ(Do(client, {"STRLEN", "huge"}), ":12000000\r\n");
+    }
+    // It is final.
+    ASSERT_EQ(daemon_->Stop(), 0);
+    Start(config);
+    EXPECT_TRUE(Until({"INFO", "keyspace"}, "db" + other + ":keys=201,")) << flushed;
+    {
+      Client client(socket());
+      Do(client, {"SELECT", flushed});
+      EXPECT_EQ(Do(client, {"DBSIZE"}), ":0\r\n");
+    }
+    ASSERT_EQ(daemon_->Stop(), 0);
+  }
+}
+
 // What a number of SPILL.STATS is.
 long Number(const std::string& stats, const std::string& name) {
   const std::size_t at = stats.find("\r\n" + name + "\r\n:");
@@ -440,7 +422,7 @@ TEST_F(DaemonTest, AGraphBringsUpWhatItsNextStepsNeed) {
   // While readings are late the pressure is unknown, and sets may be refused: a second
   // is longer than a busy machine is late.
   Start("capacity = \"8MiB\"\ndisk_dir = \"" + dir_ +
-        "/disk\"\ndisk_capacity = \"256MiB\"\nwrite_behind_after = \"10ms\"\ndwell = \"10ms\"\n"
+        "/disk\"\ndisk_capacity = \"256MiB\"\nwrite_back_after = \"10ms\"\ndwell = \"10ms\"\n"
         "pressure_source = \"file:" +
         dir_ + "/pressure\"\nsample_period = \"1s\"\n");
   Client client(socket());
@@ -469,13 +451,30 @@ TEST_F(DaemonTest, AGraphBringsUpWhatItsNextStepsNeed) {
   EXPECT_TRUE(Until({"SPILL.MODE"}, "workflow_aware"));
 }
 
+// Memory holds far less than is written, so that many writes go straight to disk. One
+// of them was taken for the next one of its key, which was acknowledged and not written.
+TEST_F(DaemonTest, AKeyWrittenTwiceHasItsSecondValueWhereWritesGoToDisk) {
+  Start("capacity = \"4MiB\"\ndisk_dir = \"" + dir_ + "/disk\"\ndisk_capacity = \"512MiB\"\n");
+  Client client(socket());
+  const std::size_t sizes[] = {10, 100, 1000, 5000, 20'000, 33'000, 60'000, 150'000, 300'000};
+  std::mt19937 random(7);
+  for (int i = 0; i < 1500; ++i) {
+    const std::string key = "k" + std::to_string(random() % 200);
+    const std::string second = Value(i + 10'000, sizes[random() % std::size(sizes)]);
+    ASSERT_EQ(Do(client, {"SET", key, Value(i, sizes[random() % std::size(sizes)])}), "+OK\r\n");
+    ASSERT_EQ(Do(client, {"SET", key, second}), "+OK\r\n");
+    const std::string got = Do(client, {"GET", key});
+    ASSERT_TRUE(got == "$" + std::to_string(second.size()) + "\r\n" + second + "\r\n") << i;
+  }
+}
+
 // Memory to read them into is lent to somebody who has not read his replies yet.
 TEST_F(DaemonTest, AGetWaitsForMemoryToReadItsValueInto) {
   constexpr int kKeys = 20;
   constexpr std::size_t kBytes = 6 << 20;
   constexpr std::string_view kPassing = "\"passing_bytes\":";
   Start("capacity = \"8MiB\"\ndisk_dir = \"" + dir_ +
-        "/disk\"\ndisk_capacity = \"512MiB\"\nwrite_behind_after = \"0ms\"\n");
+        "/disk\"\ndisk_capacity = \"512MiB\"\nwrite_back_after = \"0ms\"\n");
   Client client(socket());
   for (int i = 0; i < kKeys; ++i) {
     ASSERT_EQ(Do(client, {"SET", "k" + std::to_string(i), Value(i, kBytes)}), "+OK\r\n");

@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "resp/random_commands.h"
 
 #include <cctype>
 #include <chrono>
+#include <cstdlib>
 #include <iterator>
 #include <sstream>
 
@@ -14,6 +16,11 @@ struct Form {
   int weight;
   Sameness sameness = Sameness::kBytes;
   bool in_multi = true;
+  // One that counts from now on: s, m or S, and some others.
+  bool sets_deadline() const {
+    return text.find(" s") != text.npos || text.find(" m") != text.npos ||
+           text.find(" S") != text.npos;
+  }
 };
 
 constexpr Form kForms[] = {
@@ -35,6 +42,11 @@ constexpr Form kForms[] = {
     {"SET K V NX XX", 1},
     {"SET K V EX s PX m", 1},
     {"SET K V KEEPTTL EX s", 1},
+    {"SET K V EX s EX s", 1},
+    {"SET K V PX m PX m NX", 1},
+    {"SET K V KEEPTTL KEEPTTL", 1},
+    {"SET K V NX NX", 1},
+    {"SET K V GET GET", 1},
     {"SET K V BOGUS", 1},
     {"SET K", 1},
     {"SETNX K V", 4},
@@ -49,6 +61,9 @@ constexpr Form kForms[] = {
     {"GETEX K PXAT W", 1},
     {"GETEX K PERSIST", 3},
     {"GETEX K PERSIST EX s", 1},
+    {"GETEX K EX s EX s", 1},
+    {"GETEX K PERSIST PERSIST", 1},
+    {"GETEX K PX m EX s", 1},
     {"GETEX K BOGUS", 1},
     {"MGET K", 3},
     {"MGET K K K K", 4},
@@ -73,6 +88,8 @@ constexpr Form kForms[] = {
     {"EXPIRE K S XX", 2},
     {"EXPIREAT K U GT", 3},
     {"EXPIREAT K U LT", 3},
+    {"EXPIRE K S NX NX", 1},
+    {"EXPIREAT K U GT GT", 1},
     {"EXPIRE K S NX GT", 1},
     {"EXPIRE K S GT LT", 1},
     {"EXPIRE K S BOGUS", 1},
@@ -83,21 +100,35 @@ constexpr Form kForms[] = {
     {"PEXPIREAT K W", 3},
     {"PEXPIREAT K W LT", 2},
     {"PERSIST K", 5},
-    {"TTL K", 4, Sameness::kSeconds, false},
-    {"PTTL K", 4, Sameness::kMillis, false},
-    {"EXPIRETIME K", 3, Sameness::kSeconds, false},
-    {"PEXPIRETIME K", 3, Sameness::kMillis, false},
-    {"KEYS P", 2, Sameness::kAnyOrder, false},
-    {"KEYS *", 1, Sameness::kAnyOrder, false},
-    {"SCAN 0 COUNT 1000000", 2, Sameness::kAnyOrder, false},
-    {"SCAN 0 COUNT 1000000 MATCH P", 2, Sameness::kAnyOrder, false},
-    {"SCAN 0 COUNT 1000000 TYPE string", 1, Sameness::kAnyOrder, false},
-    {"SCAN 0 COUNT 1000000 TYPE hash", 1, Sameness::kAnyOrder, false},
+    {"TTL K", 4, Sameness::kSeconds},
+    {"PTTL K", 4, Sameness::kMillis},
+    {"EXPIRETIME K", 3, Sameness::kSeconds},
+    {"PEXPIRETIME K", 3, Sameness::kMillis},
+    {"SET A V PXAT W", 4},
+    {"SET A V EXAT U", 2},
+    {"SET A V KEEPTTL", 2},
+    {"GETEX A PXAT W", 3},
+    {"GETEX A EXAT U", 2},
+    {"PEXPIREAT A W", 4},
+    {"PEXPIREAT A W GT", 2},
+    {"PEXPIREAT A W LT", 2},
+    {"PERSIST A", 1},
+    {"GET A", 3},
+    {"DEL A", 1},
+    {"PEXPIRETIME A", 8},
+    {"EXPIRETIME A", 2},
+    {"PTTL A", 2, Sameness::kMillis},
+    {"KEYS P", 2, Sameness::kAnyOrder},
+    {"KEYS *", 1, Sameness::kAnyOrder},
+    {"SCAN 0 COUNT 1000000", 2, Sameness::kAnyOrder},
+    {"SCAN 0 COUNT 1000000 MATCH P", 2, Sameness::kAnyOrder},
+    {"SCAN 0 COUNT 1000000 TYPE string", 1, Sameness::kAnyOrder},
+    {"SCAN 0 COUNT 1000000 TYPE hash", 1, Sameness::kAnyOrder},
     {"SCAN bogus", 1},
     {"SCAN 0 COUNT 0", 1},
     {"SCAN 0 COUNT x", 1},
     {"SCAN 0 BOGUS", 1},
-    {"RANDOMKEY", 1, Sameness::kKind, false},
+    {"RANDOMKEY", 1, Sameness::kKind},
     {"DBSIZE", 3},
     {"FLUSHDB", 1},
     {"FLUSHDB ASYNC", 1},
@@ -107,8 +138,9 @@ constexpr Form kForms[] = {
     {"PING V", 2},
     {"PING V V", 1},
     {"ECHO V", 2},
-    {"SELECT N", 3},
-    {"SELECT 0", 4},
+    {"SELECT D", 6},
+    {"SELECT N", 1},
+    {"SELECT 0", 1},
     {"SELECT 16", 1},
     {"OBJECT ENCODING K", 3},
     {"OBJECT FREQ K", 1},
@@ -116,7 +148,7 @@ constexpr Form kForms[] = {
     {"OBJECT", 1},
     {"CLIENT SETNAME K", 1},
     {"CLIENT GETNAME", 1},
-    {"CLIENT ID", 1, Sameness::kKind, false},
+    {"CLIENT ID", 1, Sameness::kKind},
     {"CLIENT BOGUS", 1},
     {"CLIENT NO-EVICT ON", 1},
     {"CLIENT NO-EVICT BOGUS", 1},
@@ -151,6 +183,8 @@ constexpr Form kForms[] = {
     {"TTL", 1, Sameness::kBytes},
 };
 
+constexpr std::uint64_t kFlushRarely = 30;
+
 std::int64_t Now() {
   const auto now = std::chrono::system_clock::now();  // real world: EXPIREAT speaks of it
   return std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
@@ -168,6 +202,18 @@ std::string RandomCommands::Key() {
 }
 
 std::string RandomCommands::Text() {
+  if (options_.one_large_in > 0 && OneIn(options_.one_large_in)) {
+    static constexpr std::size_t kSizes[] = {1000, 5000, 20'000, 33'000, 60'000, 150'000, 300'000};
+    std::string value = std::to_string(random_()) + ":";
+    // A word of it tells whose it is, wherever it is cut.
+    const std::string word = value;
+    value.reserve(kSizes[std::size(kSizes) - 1]);
+    const std::size_t pick = kSizes[Below(std::size(kSizes))];
+    const std::size_t size = pick > options_.large_max || OneIn(8) ? options_.large_max : pick;
+    while (value.size() < size) value += word;
+    value.resize(size);
+    return value;
+  }
   switch (Below(12)) {
     case 0:
       return "";
@@ -208,9 +254,26 @@ std::string RandomCommands::Pattern() {
   return kPatterns[Below(std::size(kPatterns))];
 }
 
+// Most of the time one of four, so that each has many keys.
+std::string RandomCommands::Database() {
+  if (options_.database) {
+    return std::to_string(*options_.database + static_cast<int>(Below(2)));
+  }
+  return std::to_string(OneIn(10) ? Below(16) : Below(4));
+}
+
+bool RandomCommands::IsForAll(std::string_view form) const {
+  if (!options_.database) return false;
+  return form == "FLUSHALL" || form == "RESET" || form == "SELECT N" || form == "SELECT 0";
+}
+
 // What is not far in the future is in the past: nothing runs out on the way.
 std::string RandomCommands::Seconds() {
-  if (OneIn(15)) return Number();
+  if (OneIn(15)) {
+    const std::string number = Number();
+    const bool is_soon = number.size() <= 3 && std::atoi(number.c_str()) > 0;
+    return is_soon ? "0" : number;
+  }
   return std::to_string(1000 + Below(100'000));
 }
 std::string RandomCommands::Millis() {
@@ -251,11 +314,17 @@ std::vector<std::string> RandomCommands::Fill(std::string_view form) {
       case 'K':
         out.push_back(Key());
         break;
+      case 'A':
+        out.push_back("at:" + std::to_string(Below(12)));
+        break;
       case 'V':
         out.push_back(Text());
         break;
       case 'N':
         out.push_back(Number());
+        break;
+      case 'D':
+        out.push_back(Database());
         break;
       case 'P':
         out.push_back(Pattern());
@@ -297,8 +366,11 @@ RandomCommand RandomCommands::Next() {
     auto pick = static_cast<int>(Below(static_cast<std::uint64_t>(total)));
     const Form* form = kForms;
     while (pick >= form->weight) pick -= (form++)->weight;
-    if (in_multi_ && !form->in_multi) continue;
-    RandomCommand command{Fill(form->text), form->sameness};
+    if ((in_multi_ && !form->in_multi) || IsForAll(form->text)) continue;
+    // Values gather until memory is far too small for them.
+    const bool empties = form->text.starts_with("FLUSH") && form->text != "FLUSHDB BOGUS";
+    if (empties && options_.one_large_in > 0 && !OneIn(kFlushRarely)) continue;
+    RandomCommand command{Fill(form->text), form->sameness, form->sets_deadline()};
     const std::string_view name = form->text;
     if (name == "MULTI") in_multi_ = true;
     if (name == "EXEC" || name == "DISCARD") in_multi_ = false;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cuts a stream of replies into single ones, without understanding them.
 #pragma once
 

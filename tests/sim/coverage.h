@@ -1,5 +1,6 @@
-// What has occurred together, counted over all worlds: at which level, what
-// was done or left and why, while what was wrong, with leases held or not.
+// SPDX-License-Identifier: Apache-2.0
+// What has occurred together, counted over all worlds: at which level, which act or
+// eviction for which reason, during which fault, with leases held or not.
 #pragma once
 
 #include <array>
@@ -26,7 +27,7 @@ enum class Act : std::uint8_t {
   kLook,
   kRelief,
   kReap,
-  // Departures, by reason.
+  // Evictions and removals, by reason.
   kExpired,
   kIdle,
   kHeavy,
@@ -45,9 +46,9 @@ enum class Fault : std::uint8_t {
   kHung,       // No readings come.
   kLied,       // A reading made no sense, not long ago.
   kClock,      // The clock stepped, not long ago.
-  kHurry,      // Operations with deadlines are under way.
-  kNeighbour,  // Somebody took, gave or died, not long ago.
-  kCrash,      // We died and came back, not long ago.
+  kHurry,      // Operations with deadlines are in flight.
+  kNeighbour,  // A neighbour took, gave or died, not long ago.
+  kCrash,      // Our process died and came back, not long ago.
   kCount
 };
 inline constexpr std::size_t kActs = static_cast<std::size_t>(Act::kCount);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/curve.h"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ double Curve::Share(std::uint64_t cycle, double phase) {
   switch (shape_) {
     case Shape::kFlat:
       return 1;
-    case Shape::kSine: {  // Two parabolas look enough like one.
+    case Shape::kSine: {  // Two parabolas approximate it well enough.
       const double half = phase < 0.5 ? phase * 2 : (phase - 0.5) * 2;
       const double bow = 2 * half * (1 - half);
       return phase < 0.5 ? 0.5 + bow : 0.5 - bow;
@@ -35,7 +36,7 @@ double Curve::Share(std::uint64_t cycle, double phase) {
       return phase;
     case Shape::kWalk: {
       const std::uint64_t at = cycle * 16 + static_cast<std::uint64_t>(phase * 16);
-      // A long jump of the clock is not walked step by step.
+      // A long jump of the clock is not done step by step.
       walked_ = std::max(walked_, at > 64 ? at - 64 : 0);
       for (; walked_ < at; ++walked_) {
         walk_ = std::clamp(walk_ + (Chance(seed_, walked_) - 0.5) * 0.3, 0.0, 1.0);

@@ -1,5 +1,6 @@
-// How full others keep the card, over time. Arithmetic only (no libm), so that
-// every build draws the same curve.
+// SPDX-License-Identifier: Apache-2.0
+// How full others keep the card, over time. Arithmetic only (no libm), so that every
+// build computes the same curve.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/judge.h"
 
 #include <fmt/format.h>
@@ -119,7 +120,7 @@ void Judge::OnEvent(const Event& event) {
     BeginCommit(EndAdmit({}), false, now_);
     departures_ = left;
   }
-  // Preset seed runs its policy after a set, and may let go that very entry.
+  // Preset seed runs its policy after a set, and may evict that very entry.
   if (doing_ == Doing::kCommit && event.reason != Reason::kReplaced && !too_late_) CommitNow();
   const std::int64_t key = model_.KeyNumber(event.key);
   const EntryNo entry = key < 0 ? kNobody : model_.LiveOf(static_cast<std::uint32_t>(key));
@@ -189,7 +190,7 @@ void Judge::OnEvent(const Event& event) {
 
 Judge::By Judge::InForce(Level level) const {
   const bool learns = setting_.options.policy == "score";
-  if (attached_) return learns ? By::kForeseenByScore : By::kForeseen;
+  if (attached_) return learns ? By::kWorkflowByScore : By::kWorkflow;
   if (learns) return By::kScore;
   if (setting_.options.policy == "lru") return By::kLastUse;
   if (setting_.options.policy == "hybrid") return By::kHybrid;
@@ -204,8 +205,8 @@ std::string_view Judge::NameOf(By by) {
       return "heavy";
     case By::kHybrid:
       return "hybrid";
-    case By::kForeseen:
-    case By::kForeseenByScore:
+    case By::kWorkflow:
+    case By::kWorkflowByScore:
       return "workflow";
     case By::kScore:
       return "score";
@@ -216,9 +217,9 @@ std::string_view Judge::NameOf(By by) {
 bool Judge::Before(By by, const Entry& a, const Entry& b) const {
   switch (by) {
     case By::kLastUse:
-    case By::kForeseen:
+    case By::kWorkflow:
     case By::kScore:
-    case By::kForeseenByScore:
+    case By::kWorkflowByScore:
       if (a.last_use != b.last_use) return a.last_use < b.last_use;
       break;
     case By::kWeight: {
@@ -238,8 +239,8 @@ bool Judge::Before(By by, const Entry& a, const Entry& b) const {
   return a.place < b.place;
 }
 
-// Going through all entries costs as much as there are: in large worlds only
-// every so many times, so that each departure costs about the same.
+// A check of all entries costs as much as there are: in large worlds it runs only now
+// and then, so that each eviction costs about the same.
 bool Judge::LookClosely(std::size_t times) {
   constexpr std::size_t kEntriesPerLook = 500;
   const std::size_t every = 1 + times * model_.live().size() / kEntriesPerLook;
@@ -247,7 +248,8 @@ bool Judge::LookClosely(std::size_t times) {
 }
 
 void Judge::CheckOrderName(const Event& event, std::string_view expected) {
-  // The score ranks by last use until it has learnt something, and while that is better.
+  // The score ranks by last use until it has learned enough, and while that does
+  // better.
   const bool steps_back = expected == "score" && event.order == "lru";
   if (event.order != expected && !steps_back) {
     Fail(kWhoLeaves, fmt::format("'{}' left by order '{}', in force was '{}'", Printable(event.key),

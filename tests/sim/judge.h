@@ -1,7 +1,8 @@
-// The Judge knows what must hold (ARCHITECTURE.md, "What must hold") and holds the cache to it.
-// The world tells it what is about to happen and what came of it; in between
-// it hears every event of the cache and asks whether just this entry might
-// leave, just now, for just this reason. All it knows it knows from the model.
+// SPDX-License-Identifier: Apache-2.0
+// The Judge knows what must hold (ARCHITECTURE.md, "What must hold") and checks the
+// cache against it. The world tells it what is about to happen and what the result was.
+// In between, for every event of the cache, the Judge checks whether this very entry
+// may be evicted, at this moment, for this reason. It uses only the model.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ class Judge {
     bool has_bytes = false;  // The tier keeps what is written.
     // Allocations the tier refused so far.
     const std::uint64_t* refusals = nullptr;
-    // A stopped process holds the card's lock: no chunk can be had.
+    // A stopped process holds the card's lock: no chunk can be allocated.
     const bool* lock_stuck = nullptr;
   };
   Judge(const Setting& setting, Model* model, Verdict* verdict);
@@ -54,20 +55,20 @@ class Judge {
   void BeginRelief(TimePoint now, bool may_be_cut);
   void EndRelief(Engine::Progress progress);
   void Sampled(std::optional<double> pressure, Bytes total, TimePoint now);
-  // The cache is being asked something: nothing may leave.
+  // The cache is only queried: nothing may be evicted.
   void BeginQuiet(TimePoint now) { Begin(Doing::kNothing, now); }
   void EndQuiet() {}
 
   void OnEvent(const Event& event);
-  // A run of the step graph is live, or none is any more.
+  // Whether a run of the step graph is live.
   void Attached(bool attached) { attached_ = attached; }
 
   // --- answers of the cache ---
   // Which entry a get or peek of that key must have found, after it has.
   EntryNo Found(std::uint32_t key, bool found, TimePoint now, std::string_view who);
   void CheckLease(EntryNo entry, const spillway::Lease& lease, std::string_view when);
-  // All who could leave, one after another, as if each had left.
-  void CheckLeavingOrder(const std::vector<std::string>& order, TimePoint now);
+  // The order in which all evictable entries would be evicted, one after another.
+  void CheckEvictionOrder(const std::vector<std::string>& order, TimePoint now);
   // Cheap, after every event.
   void Compare(const Engine& engine);
   // All entries, slots and blocks, one by one.
@@ -75,15 +76,15 @@ class Judge {
 
   PressureModel& pressure() { return pressure_; }
   const PressureModel& pressure() const { return pressure_; }
-  // What the last event let go, for the coverage table.
+  // Evictions by the last event, for the coverage table.
   std::uint32_t departures() const { return departures_; }
 
  private:
   enum class Doing : std::uint8_t { kNothing, kAdmit, kCommit, kErase, kClear, kLook, kRelief };
-  // kForeseen: by a graph that knows none of them, so by last use.
-  // By the learnt score, alone or under a graph: it may be anybody who may leave.
-  enum class By : std::uint8_t { kLastUse, kWeight, kHybrid, kForeseen, kScore, kForeseenByScore };
-  static bool Ranks(By by) { return by != By::kScore && by != By::kForeseenByScore; }
+  // kWorkflow: by a graph that knows none of the keys, so by last use. kScore: by the
+  // learned score, alone or under a graph: any evictable entry is right.
+  enum class By : std::uint8_t { kLastUse, kWeight, kHybrid, kWorkflow, kScore, kWorkflowByScore };
+  static bool Ranks(By by) { return by != By::kScore && by != By::kWorkflowByScore; }
   // What a set lacks.
   struct Lack {
     Bytes bytes = 0;
@@ -99,7 +100,7 @@ class Judge {
     By by = By::kLastUse;
     Reason reason = Reason::kIdle;
     std::optional<double> target{};
-    bool own_share = false;  // The target speaks of our share, not of pressure.
+    bool own_share = false;  // The target is a share of our capacity, not a pressure.
     std::optional<std::size_t> count{};
     bool marks = false;
   };

@@ -1,4 +1,5 @@
-// The cache's answers and its inside, held against the model.
+// SPDX-License-Identifier: Apache-2.0
+// The cache's answers and its internal state, compared with the model.
 #include <algorithm>
 #include <array>
 #include <unordered_map>
@@ -6,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
+#include "cache/testing/group_counts.h"
 #include "sim/judge.h"
 #include "sim/value.h"
 
@@ -41,7 +43,7 @@ void Judge::CheckLease(EntryNo entry, const spillway::Lease& lease, std::string_
   }
 }
 
-void Judge::CheckLeavingOrder(const std::vector<std::string>& order, TimePoint now) {
+void Judge::CheckEvictionOrder(const std::vector<std::string>& order, TimePoint now) {
   if (verdict_->failed()) return;
   now_ = now;
   const By by = InForce(pressure_.level());
@@ -141,6 +143,9 @@ void Judge::CompareAll(const Engine& engine, TimePoint now) {
                             count(SlotState::kVisible), count(SlotState::kPrivate),
                             count(SlotState::kZombie), model_.live_sums().entries,
                             model_.reserved_sums().entries, model_.zombie_sums().entries));
+  }
+  if (const std::string wrong = spillway::testing::WrongCounts(store); !wrong.empty()) {
+    return Fail(kAccounting, wrong);
   }
   for (const EntryNo number : model_.live()) {
     const Entry& e = model_.at(number);

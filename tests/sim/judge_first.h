@@ -1,4 +1,5 @@
-// Whether somebody else should have left before `entry`: every entry is asked.
+// SPDX-License-Identifier: Apache-2.0
+// Whether another entry should have been evicted before `entry`: compares all of them.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// What each level asks for, written down from the mode table, and expiry.
+// SPDX-License-Identifier: Apache-2.0
+// What each level asks for, written from the mode table, and expiry.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -44,7 +45,7 @@ std::optional<Judge::Ask> Judge::AskedFor() const {
     case Level::kRelaxed:
       return std::nullopt;
     case Level::kNormal:
-      // Whom no live run wants may leave at once.
+      // Entries that no live run wants may be evicted at once.
       if (attached_) {
         return Ask{
             .by = InForce(level), .reason = by_order, .target = options.thresholds.normal - band};
@@ -163,7 +164,7 @@ void Judge::LeavesExpired(const Event& event, EntryNo entry) {
     return Fail(kWhoLeaves,
                 fmt::format("{} left for {} as time went by", Describe(entry), Name(event.reason)));
   }
-  // An own ttl ends like an erase: leased or not, parent or not.
+  // An entry's own ttl ends it like an erase: leased or not, parent or not.
   if (e.deadline <= now_) return;
   const std::optional<Duration>& ttl = setting_.options.ttl;
   if (!ttl) return Fail(kWhoLeaves, Describe(entry) + " expired, but nothing here does");

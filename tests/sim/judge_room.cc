@@ -1,4 +1,5 @@
-// What a set may cost others, and when it may be refused.
+// SPDX-License-Identifier: Apache-2.0
+// What a set may evict, and when it may be refused.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -31,8 +32,8 @@ void Judge::EndWholeSet(const Status& status) {
   EndCommit(status);
 }
 
-// Of a set in one go: whether this departure is the commit's doing. Admission
-// lets the old generation go early where there is no room, if nobody reads it.
+// For a set in one event: whether this removal belongs to the commit. If there is no
+// room, admission removes the old generation early, unless it is leased.
 bool Judge::ComesWithCommit(const Event& event) const {
   if (refusal_) return false;
   if (event.reason == Reason::kHeavy || event.reason == Reason::kIdle) return true;
@@ -73,12 +74,12 @@ Judge::Lack Judge::LackFor(const Newcomer& newcomer) const {
   return lack;
 }
 
-// Whether all who may leave together are enough.
+// Whether all evictable entries together are enough.
 bool Judge::CanBeMet(const Lack& lack, EntryNo old, bool old_goes_first) {
   const Sums held = model_.HeldBack(old_goes_first ? old : kNobody);
   const Sums& live = model_.live_sums();
-  // The old generation's tokens are off the count already: its leaving gives
-  // none, unless it was one of those held back.
+  // The old generation's tokens are not counted any more: removing it yields none,
+  // unless it was one of the entries held back.
   const Tokens counted = old == kNobody || model_.WasHeldBack(old) ? 0 : model_.at(old).tokens;
   return live.bytes - held.bytes >= lack.bytes && live.names - held.names >= lack.names &&
          live.entries - held.entries >= lack.slots &&
@@ -137,7 +138,7 @@ EntryNo Judge::EndAdmit(const Status& status) {
                                    set(), lack, possible));
     }
   }
-  return model_.Reserve(newcomer_, now_);
+  return model_.Reserve(newcomer_);
 }
 
 void Judge::LeavesForSet(const Event& event, EntryNo entry) {
@@ -190,7 +191,7 @@ void Judge::LeavesForRoom(const Event& event, EntryNo entry, const Lack& lack) {
   });
 }
 
-// The account had room, the card had not: one leaves after each refusal.
+// The account had room, but the card had not: one entry is evicted after each refusal.
 void Judge::LeavesForMemory(const Event& event, EntryNo entry) {
   const std::uint64_t refusals = *setting_.refusals - refusals_before_;
   if (refusals != left_for_memory_ + 1) {
@@ -208,7 +209,7 @@ void Judge::LeavesForMemory(const Event& event, EntryNo entry) {
   CheckFirst(InForce(pressure_.level()), entry, [](const Entry&) { return true; });
 }
 
-// How far admitting the newcomer would go into the reserve.
+// How far admitting the new entry would go into the reserve.
 Bytes& Judge::ReserveLack() {
   if (!reserve_lack_) {
     reserve_lack_ = 0;

@@ -1,8 +1,9 @@
-// spillway_sim: draws worlds from seeds and holds the cache to what must hold.
+// SPDX-License-Identifier: Apache-2.0
+// spillway_sim: draws worlds from seeds and checks that the cache does what must hold.
 //
 //   spillway_sim --seeds 2000 --events 20000          all of them
 //   spillway_sim --seed 17 --events 20000             one, told event by event
-//   spillway_sim --mutant all                         does it see planted bugs?
+//   spillway_sim --mutant all                         does it find planted bugs?
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,7 +35,7 @@ void Print(const Failure& failure, const RunOptions& options) {
 int RunMutants(RunOptions options, const std::vector<Mutant>& mutants) {
   options.stop_at_failure = true;
   options.quiet = true;
-  options.jobs = 1;  // So that the number of seeds it took is the same each time.
+  options.jobs = 1;  // So that the number of seeds is the same each time.
   int missed = 0;
   fmt::print("{:22} {:>4}  {:>5} {:>7}  caught by\n", "mutant", "line", "seeds", "event");
   for (const Mutant mutant : mutants) {
@@ -54,7 +55,7 @@ int RunMutants(RunOptions options, const std::vector<Mutant>& mutants) {
   return missed == 0 ? 0 : 1;
 }
 
-int RunAll(const RunOptions& options, bool fingerprints, bool coverage) {
+int RunAll(const RunOptions& options, bool fingerprints, bool digest, bool coverage) {
   const RunResult result = RunSeeds(options);
   if (fingerprints) {
     for (std::size_t i = 0; i < result.fingerprints.size(); ++i) {
@@ -64,6 +65,10 @@ int RunAll(const RunOptions& options, bool fingerprints, bool coverage) {
   const bool is_long = options.seeds * options.events >= 40'000'000;
   if (coverage || is_long) fmt::print("{}", result.coverage.Print());
   for (const Failure& failure : result.failures) Print(failure, options);
+  if (digest) {
+    fmt::print("digest {:016x}\n", spillway::sim::DigestOf(result));
+    return result.failures.empty() ? 0 : 1;
+  }
   fmt::print(
       "{} seeds x {} events, {} seeds run twice with equal events, {:.1f} % of the seeds held over "
       "1,000 entries, {} pairs of level, act, fault and lease missing\n"
@@ -74,7 +79,7 @@ int RunAll(const RunOptions& options, bool fingerprints, bool coverage) {
       result.coverage.MissingPairs(), result.failures.size(), result.seconds,
       static_cast<double>(result.seeds) / result.seconds,
       static_cast<double>(result.events) / result.seconds);
-  // Few or short worlds need not have seen everything.
+  // Few or short worlds need not have covered everything.
   const bool trivial =
       is_long && (result.coverage.MissingPairs() > 0 || result.large * 10 < result.seeds);
   if (trivial) fmt::print("the worlds are too trivial: see --coverage\n");
@@ -91,6 +96,7 @@ int main(int argc, char** argv) {
   std::string mutant;
   bool list = false;
   bool fingerprints = false;
+  bool digest = false;
   bool coverage = false;
   bool verbose = false;
   app.add_option("--seeds", options.seeds, "how many worlds");
@@ -101,6 +107,7 @@ int main(int argc, char** argv) {
   app.add_option("--mutant", mutant, "with this planted bug, or 'all' one after another");
   app.add_flag("--list-mutants", list);
   app.add_flag("--fingerprints", fingerprints, "print each seed's");
+  app.add_flag("--digest", digest, "print one number for the events of all seeds, and no time");
   app.add_flag("--coverage", coverage, "print what occurred together");
   app.add_flag("--verbose", verbose, "with --seed: tell every event");
   CLI11_PARSE(app, argc, argv);
@@ -130,5 +137,5 @@ int main(int argc, char** argv) {
     return ok ? 0 : 1;
   }
   if (!mutants.empty()) return RunMutants(options, mutants);
-  return RunAll(options, fingerprints, coverage);
+  return RunAll(options, fingerprints, digest, coverage);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/model.h"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ EntryNo Model::ParentOf(const Entry& entry) const {
                                                                                : kNobody;
 }
 
-EntryNo Model::Reserve(const Newcomer& newcomer, TimePoint now) {
+EntryNo Model::Reserve(const Newcomer& newcomer) {
   EntryNo number = static_cast<EntryNo>(pool_.size());
   if (unused_.empty()) {
     pool_.emplace_back();
@@ -47,7 +48,9 @@ EntryNo Model::Reserve(const Newcomer& newcomer, TimePoint now) {
   entry.tokens = newcomer.tokens;
   entry.parent_declared = newcomer.parent_declared;
   if (newcomer.ttl > Duration::zero()) {
-    entry.deadline = newcomer.ttl > TimePoint::max() - now ? TimePoint::max() : now + newcomer.ttl;
+    const TimePoint from = newcomer.ttl_from;
+    entry.deadline =
+        newcomer.ttl > TimePoint::max() - from ? TimePoint::max() : from + newcomer.ttl;
   }
   if (newcomer.parent_key >= 0) {
     entry.parent = live_of_[static_cast<std::size_t>(newcomer.parent_key)];

@@ -1,7 +1,7 @@
-// The Model is the cache as its users understand it: which sets are under way,
-// which are committed, who holds leases, who continues whom. It is kept from
-// what the world asked for and what the cache announced, never from what the
-// cache believes.
+// SPDX-License-Identifier: Apache-2.0
+// The Model is the cache as its users understand it: which sets are in flight and which
+// are committed, the leases, and the parents. It is updated from what the world asked
+// for and what the cache announced, never from the cache's own state.
 #pragma once
 
 #include <cstdint>
@@ -38,11 +38,11 @@ struct Entry {
   std::uint64_t parent_set = 0;
   std::uint32_t children = 0;  // Live ones.
   std::uint32_t leases = 0;
-  std::uint64_t generation = 0;  // As the cache calls it; 0: not heard of yet.
-  std::uint32_t live_at = 0;     // Where it stands in Model::live().
+  std::uint64_t generation = 0;  // As the cache calls it; 0: not known yet.
+  std::uint32_t live_at = 0;     // Its place in Model::live().
 };
 
-// What a set is about to bring in.
+// An entry that a set is about to add.
 struct Newcomer {
   std::uint32_t key = 0;
   std::uint64_t set = 0;
@@ -52,6 +52,7 @@ struct Newcomer {
   bool parent_declared = false;
   std::int64_t parent_key = -1;     // -1: none, or the key itself.
   Duration ttl = Duration::zero();  // 0: none.
+  TimePoint ttl_from = {};          // When it was submitted: waiting does not prolong its life.
 };
 
 struct Sums {
@@ -79,16 +80,16 @@ class Model {
   explicit Model(std::vector<std::string> keys);
 
   // --- changes ---
-  EntryNo Reserve(const Newcomer& newcomer, TimePoint now);
+  EntryNo Reserve(const Newcomer& newcomer);
   void Abort(EntryNo entry);
   void Commit(EntryNo entry, TimePoint now);
-  // A live entry leaves; leased, it stays as a zombie.
+  // A live entry is evicted or removed; if leased, it stays as a zombie.
   void Leave(EntryNo entry);
   void Lease(EntryNo entry, TimePoint now);
-  // True: that was a zombie's last lease; it waits to be reaped.
+  // True: that was a zombie's last lease; the zombie is to be reaped.
   bool Release(EntryNo entry);
   void Use(EntryNo entry, TimePoint now);
-  // All zombies without leases are gone.
+  // All zombies without leases are freed.
   std::size_t Reap();
   // The process died.
   void Forget();
@@ -99,7 +100,7 @@ class Model {
   // -1: no key of this world.
   std::int64_t KeyNumber(std::string_view key) const;
   EntryNo LiveOf(std::uint32_t key) const { return live_of_[key]; }
-  // What a get must find: live, and its own time not over.
+  // What a get must find: live, and not expired.
   EntryNo VisibleOf(std::uint32_t key, TimePoint now) const;
   Entry& at(EntryNo entry) { return pool_[static_cast<std::size_t>(entry)]; }
   const Entry& at(EntryNo entry) const { return pool_[static_cast<std::size_t>(entry)]; }
@@ -117,8 +118,8 @@ class Model {
   }
   std::size_t waiting_to_be_reaped() const { return to_reap_.size(); }
 
-  // Live entries that can't leave: leased, or with a leased descendant.
-  // `cut`, if any, is leaving itself and holds nobody back.
+  // Live entries that can't be evicted: leased, or with a leased descendant. `cut`, if
+  // any, is being removed itself and holds no entry back.
   Sums HeldBack(EntryNo cut);
   bool WasHeldBack(EntryNo entry) const {
     return stamps_[static_cast<std::size_t>(entry)] == stamp_;

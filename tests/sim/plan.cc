@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/plan.h"
 
 #include <algorithm>
@@ -63,14 +64,14 @@ void DrawCache(Rng& rng, Size size, Plan* plan) {
   plan->tokens_max = rng.OneOf<Tokens>({0, 10, 1000, 100000});
   plan->chunk = Bytes{4096} << rng.Below(5);
 
-  // Room for all keys, for half of them, for a few.
+  // Room for all keys, for half of them, or for a few.
   const Bytes usual = std::max<Bytes>(plan->value_max / (plan->equal_sizes ? 1 : 3), 1);
   const Bytes all = usual * plan->keys.size();
   Bytes capacity = all * rng.OneOf<Bytes>({10, 40, 70, 150, 300}) / 100;
   if (size == Size::kLarge) capacity = all * rng.Between(60, 200) / 100;
   capacity = std::max(capacity, plan->value_max + 1);
   if (!plan->real_bytes) {
-    // Sizes of real contexts: nothing lies there, so they cost nothing.
+    // Sizes of real contexts: no memory is behind them, so they cost nothing.
     plan->capacity = seed || rng.Percent(10) ? Tier::kUnlimited : capacity;
     plan->card = capacity * rng.Between(1, 3);
   } else {
@@ -99,7 +100,7 @@ void DrawCache(Rng& rng, Size size, Plan* plan) {
 void DrawTime(Rng& rng, Size size, Plan* plan) {
   Options& options = plan->options;
   const bool seed = options.policy == "seed";
-  // Preset seed counts in half minutes; the others' limits are drawn to fit.
+  // Preset seed counts in half minutes; the limits of the others are drawn to fit.
   plan->tick = milliseconds(seed ? rng.LogBetween(15, 400) : rng.LogBetween(1, 200));
   plan->still_percent = rng.OneOf<std::uint32_t>({0, 20, 60, 90});
   const auto ticks = [&](std::uint64_t low, std::uint64_t high) {
@@ -134,7 +135,7 @@ void DrawPressure(Rng& rng, Size size, Plan* plan) {
   plan->real_card = plan->real_bytes && rng.Percent(35);
   plan->low = 0.5 * rng.Unit();
   plan->high = std::min(1.0, plan->low + 0.2 + 0.6 * rng.Unit());
-  // What others leave is what a large world needs.
+  // A large world needs the memory that others leave.
   if (size == Size::kLarge && rng.Percent(80)) {
     plan->foreign = true;
     plan->low = 0.1 * rng.Unit();
@@ -159,7 +160,7 @@ void DrawClients(Rng& rng, Size size, Plan* plan) {
       6,   6,   6,  4,  1,  20,  3, 0,  // what goes wrong
       0};                               // graph
   for (std::size_t i = 0; i < static_cast<std::size_t>(Do::kGraph); ++i) {
-    // Half of all kinds as they are, a fifth never, the rest more often.
+    // Half of the weights stay as they are, a fifth become zero, the rest larger.
     const std::uint64_t luck = rng.Below(10);
     plan->weights[i] = luck < 5 ? usual[i] * 4 : luck < 7 ? 0 : usual[i] * 12;
   }
@@ -220,17 +221,17 @@ Plan Plan::Draw(std::uint64_t seed) {
   DrawTime(rng, size, &plan);
   DrawPressure(rng, size, &plan);
   DrawClients(rng, size, &plan);
-  // Last, so that worlds without one are what they were.
+  // Drawn last, so that worlds without a graph stay as they were.
   plan.graph = plan.options.policy != "seed" && rng.Percent(50) &&
                std::ranges::none_of(
                    plan.keys, [](const std::string& key) { return key.starts_with("context:"); });
   if (plan.graph) {
-    plan.names_percent = 0;  // Nobody's agent is heard of: that would be told to the graph.
+    plan.names_percent = 0;  // No agents: they would be told to the graph.
     std::uint32_t& weight = plan.weights[static_cast<std::size_t>(Do::kGraph)];
     weight = static_cast<std::uint32_t>(rng.LogBetween(4, 400));
     plan.weights_sum += weight;
   }
-  // And so are those by another policy.
+  // Likewise for worlds with another policy.
   if (plan.options.policy != "seed" && rng.Percent(15)) {
     plan.options.policy = "score";
     plan.options.history_entries = rng.OneOf<std::uint64_t>({0, 4, 1000});

@@ -1,7 +1,8 @@
-// What a seed draws before anything happens: how large its world is, what the
-// cache is set to, what clients like to do and what goes wrong. Swarm style:
-// each seed gives some things no weight at all, so that worlds differ more
-// than their average would.
+// SPDX-License-Identifier: Apache-2.0
+// What a seed draws before anything happens: how large its world is, the cache's
+// settings, what clients like to do and which faults occur. Swarm style: each seed
+// gives some things no weight at all, so that worlds differ more than their average
+// would.
 #pragma once
 
 #include <array>
@@ -16,7 +17,7 @@
 
 namespace spillway::sim {
 
-// What can happen besides pending tasks taking their turn.
+// What can happen besides running a pending task.
 enum class Do : std::uint8_t {
   kSet,
   kGet,   // Lease and hold.
@@ -31,12 +32,12 @@ enum class Do : std::uint8_t {
   kChain,          // Match, leased as one.
   kBatch,          // Sets, gets, erases and touches in one.
   kBadSet,         // Not a legal set.
-  kLook,           // Time is looked at.
+  kLook,           // Advances time.
   kTick,           // A pass without a sample.
   kHurriedRelief,  // One step of relief that runs out of time.
-  kStats,          // Answers: stats, order, explain.
+  kStats,          // Queries: stats, order, explain.
   kStartStop,
-  // What goes wrong.
+  // Faults.
   kRefuseMap,
   kSourceFails,
   kSourceHangs,
@@ -81,21 +82,22 @@ struct Plan {
   std::size_t batch_max = 1;
   std::array<std::uint32_t, kDos> weights{};
   std::uint64_t weights_sum = 0;
-  std::uint32_t queue_percent = 50;  // How often a pending task is preferred.
+  std::uint32_t queue_percent = 50;  // How often a pending task is run instead.
 
   // --- time and pressure ---
-  Duration tick{};                  // Time passes by up to twice this an event.
-  std::uint32_t still_percent = 0;  // How often it does not.
-  bool sampled = false;             // Somebody samples every options.sample_period.
-  bool foreign = true;              // The curve is what others use; else pressure itself.
-  bool real_card = false;           // Pressure is what the card says, others are neighbours.
+  Duration tick{};                  // An event takes up to twice this.
+  std::uint32_t still_percent = 0;  // How often it takes none.
+  bool sampled = false;             // A sample is taken every options.sample_period.
+  // The curve is what others use; otherwise it is the pressure itself.
+  bool foreign = true;
+  bool real_card = false;  // The card gives the pressure; neighbours are the others.
   Curve::Shape shape = Curve::Shape::kFlat;
   double low = 0;
   double high = 0;
   Duration curve_period{};
 
   static Plan Draw(std::uint64_t seed);
-  // In a line or two, for people.
+  // One or two lines for people.
   std::string Describe() const;
 };
 

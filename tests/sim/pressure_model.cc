@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/pressure_model.h"
 
 #include <algorithm>
@@ -25,8 +26,8 @@ bool PressureModel::Under(int level, const Seen& seen) const {
   return Grain(*seen.pressure) <= Grain(Threshold(level)) - Grain(exit_band_);
 }
 
-// Whether every look at the pressure since some moment `dwell` ago or longer
-// has found it under the exit of `level`.
+// Whether every pressure seen since some moment `dwell` ago or longer was under the
+// exit value of `level`.
 bool PressureModel::UnderForDwell(int level, TimePoint now) const {
   std::optional<TimePoint> since;
   for (auto seen = seen_.rbegin(); seen != seen_.rend() && Under(level, *seen); ++seen) {
@@ -36,7 +37,7 @@ bool PressureModel::UnderForDwell(int level, TimePoint now) const {
 }
 
 void PressureModel::See(std::optional<double> pressure, TimePoint now) {
-  // What was seen between two equal looks does not matter.
+  // A pressure seen between two equal ones does not matter.
   if (seen_.size() >= 2 && seen_.back().pressure == pressure &&
       seen_[seen_.size() - 2].pressure == pressure) {
     seen_.back().at = now;
@@ -71,7 +72,7 @@ void PressureModel::Sample(std::optional<double> pressure, Bytes total, Bytes ou
                       now};
   const bool comparable = others_ && others_->total == others.total && now > others_->at;
   if (comparable) {
-    // Two seconds halve what was taken, and how far the most lies above.
+    // Within two seconds the taken bytes halve, and so does the distance to the most.
     const double left = std::exp2(-std::chrono::duration<double>(now - others_->at).count() / 2.0);
     const double most = others_->bytes + (others_most_ - others_->bytes) * left;
     others_took_ *= left;

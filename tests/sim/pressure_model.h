@@ -1,5 +1,6 @@
-// Pressure and level as the mode table tells them, written down naively: the
-// whole recent past is kept and looked through each time.
+// SPDX-License-Identifier: Apache-2.0
+// Pressure and level as the mode table describes them, written naively: keeps the whole
+// recent past and searches it each time.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +16,15 @@ namespace spillway::sim {
 
 class PressureModel {
  public:
-  // `corrects`: what leaves counts before the next sample tells (not in preset seed).
+  // `corrects`: freed bytes count before the next sample (not in preset seed).
   PressureModel(const Options& options, bool corrects);
 
   // --- what happens ---
   void Sample(std::optional<double> pressure, Bytes total, Bytes ours, TimePoint now);
-  // Time is looked at: the age of the last sample, then the dwell.
+  // A tick: the age of the last sample, then the dwell.
   void CheckAge(Bytes ours, TimePoint now);
   void Look(Bytes ours, TimePoint now);
-  // Bytes of ours came or went: pressure is what that makes of it.
+  // Our bytes have changed, and with them the pressure.
   void Moved(Bytes ours, TimePoint now);
   void ExpectSamplesEvery(Duration period, TimePoint now);
   void Forget();
@@ -66,9 +67,9 @@ class PressureModel {
   Bytes ours_then_ = 0;
   bool unknown_ = false;
   Bytes ceiling_ = 0;
-  // What others held by the last good sample, and when that was; none after a
-  // failed one. `others_took_`: bytes by which they exceeded the most they had had,
-  // fading; the most fades towards what they have.
+  // What others held by the last good sample, and when; empty after a failed one.
+  // `others_took_`: bytes by which they exceeded their most, decaying; the most decays
+  // towards what they have.
   struct Others {
     double bytes;
     Bytes total;

@@ -1,5 +1,6 @@
-// The one source of chance in a simulated world. Integer arithmetic only, so
-// that a seed draws the same world in every build.
+// SPDX-License-Identifier: Apache-2.0
+// The only source of randomness in a simulated world. Integer arithmetic only, so that
+// a seed gives the same world in every build.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +36,7 @@ class Rng {
   // [0, 1)
   double Unit() { return static_cast<double>(Next() >> 11) * 0x1p-53; }
 
-  // Every order of magnitude (of 2) is as likely as any other.
+  // Each power of two is as likely as any other.
   std::uint64_t LogBetween(std::uint64_t low, std::uint64_t high) {
     std::uint64_t doublings = 0;
     while (((low + 1) << (doublings + 1)) - 1 <= high) ++doublings;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/runner.h"
 
 #include <fcntl.h>
@@ -25,7 +26,7 @@ constexpr unsigned kJobsMax = 64;
 constexpr std::size_t kFailuresMax = 64;
 constexpr unsigned kPatienceSeconds = 300;  // For one seed, sanitized, on a busy machine.
 
-// What the processes of one run share.
+// Shared by the processes of one run.
 struct Shared {
   struct Report {
     std::uint64_t seed;
@@ -136,16 +137,16 @@ pid_t Start(const RunOptions& options, const Live& live, Shared* shared, unsigne
   _exit(0);
 }
 
-// Waits for a worker; one that died has failed in the seed it was at.
+// Waits for a worker; a worker that died has failed in its present seed.
 bool EndedWell(Shared* shared, pid_t worker, unsigned job) {
   int status = 0;
   while (waitpid(worker, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
   const std::uint64_t seed = shared->running[job].exchange(0);
-  if (seed == 0) shared->stop = true;  // Not in any: another would die likewise.
+  if (seed == 0) shared->stop = true;  // Outside a seed: another worker would die likewise.
   for (std::size_t i = 0; i < std::min<std::size_t>(shared->failures, kFailuresMax); ++i) {
-    if (shared->reports[i].seed + 1 == seed) return false;  // It had been told of.
+    if (shared->reports[i].seed + 1 == seed) return false;  // It was reported already.
   }
   const bool hung = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
   Report(shared, seed - 1, 0, hung ? kLiveness : 0,
@@ -192,6 +193,12 @@ RunResult RunSeeds(const RunOptions& options, const Live& live) {
   return result;
 }
 
+std::uint64_t DigestOf(const RunResult& result) {
+  std::uint64_t digest = 0;
+  for (const std::uint64_t fingerprint : result.fingerprints) digest = Mix(digest ^ fingerprint);
+  return digest;
+}
+
 RunResult RunSeeds(const RunOptions& options) {
   return RunSeeds(options, [](std::uint64_t seed, std::uint64_t events, Coverage* coverage,
                               const std::function<void(const Verdict&)>& told) {
@@ -202,7 +209,7 @@ RunResult RunSeeds(const RunOptions& options) {
     one.told = told;
     auto world = std::make_unique<World>(one);
     const Outcome outcome = world->Run();
-    // Taking a broken world apart would only break more.
+    // Destroying a broken world would only break more.
     if (outcome.failed) (void)world.release();
     return outcome;
   });
@@ -243,7 +250,6 @@ constexpr Known kKnown[] = {
     {Mutant::kBudgetForgetsReserved, "BudgetForgetsReserved", 1},
     {Mutant::kEvictsLeased, "EvictsLeased", 2},
     {Mutant::kReplaceFreesLeased, "ReplaceFreesLeased", 2},
-    {Mutant::kRewritesLeased, "RewritesLeased", 2},
     {Mutant::kZombieNeverFreed, "ZombieNeverFreed", 2},
     {Mutant::kServesOldGeneration, "ServesOldGeneration", 3},
     {Mutant::kKeyNotCompared, "KeyNotCompared", 3},
@@ -274,7 +280,7 @@ constexpr Known kKnown[] = {
     {Mutant::kUseNotStamped, "UseNotStamped", 7},
     {Mutant::kIdleGraphOrders, "IdleGraphOrders", 7},
     {Mutant::kUnwantedKept, "UnwantedKept", 7},
-    {Mutant::kWaiterForgotten, "WaiterForgotten", 8},
+    {Mutant::kPendingGetForgotten, "PendingGetForgotten", 8},
     {Mutant::kNeverLeavesEmergency, "NeverLeavesEmergency", 8},
     {Mutant::kReaperSleeps, "ReaperSleeps", 8},
     {Mutant::kDeadShareKept, "DeadShareKept", 9},

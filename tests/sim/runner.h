@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs many worlds in several processes: a world that breaks the program
 // breaks only its process, and is reported like any other failure.
 #pragma once
@@ -20,7 +21,7 @@ struct RunOptions {
   unsigned jobs = 0;  // 0: as many as there are cores.
   Mutant mutant = Mutant::kNone;
   bool stop_at_failure = false;
-  bool quiet = false;  // What a dying process says is not shown.
+  bool quiet = false;  // The output of a dying process is not shown.
 };
 
 struct Failure {
@@ -31,8 +32,8 @@ struct Failure {
 };
 
 struct RunResult {
-  std::uint64_t seeds = 0;   // Run, second times not counted.
-  std::uint64_t events = 0;  // Second times included.
+  std::uint64_t seeds = 0;   // Without second runs.
+  std::uint64_t events = 0;  // With second runs.
   std::uint64_t twice = 0;   // Seeds run a second time.
   std::uint64_t large = 0;   // Seeds with over 1,000 live entries at some time.
   double seconds = 0;
@@ -41,14 +42,18 @@ struct RunResult {
   Coverage coverage;
 };
 
-// One world's whole life. `coverage` may be null; `told` hears of a failure at
-// once.
+// One number for the events of all seeds: a change of the code that leaves every event
+// as it was leaves the number, too. No text goes into it.
+std::uint64_t DigestOf(const RunResult& result);
+
+// Runs one world from start to end. `coverage` may be null; `told` is called with a
+// failure at once.
 using Live = std::function<Outcome(std::uint64_t seed, std::uint64_t events, Coverage* coverage,
                                    const std::function<void(const Verdict&)>& told)>;
 RunResult RunSeeds(const RunOptions& options, const Live& live);
 // With the worlds of one tier.
 RunResult RunSeeds(const RunOptions& options);
-// One seed in this process; `verbose` tells every event.
+// One seed in this process; `verbose` prints every event.
 bool RunOne(std::uint64_t seed, std::uint64_t events, Mutant mutant, bool verbose, Failure* failure,
             std::uint64_t* fingerprint, std::size_t* most_live);
 

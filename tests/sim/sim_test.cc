@@ -1,5 +1,6 @@
-// The simulator, shortly: worlds in which all must be well, and planted bugs
-// each of which it must see. SPILLWAY_SIM_SEEDS runs more worlds.
+// SPDX-License-Identifier: Apache-2.0
+// The simulator, a short run: worlds in which all must be well, and planted bugs each
+// of which it must find. SPILLWAY_SIM_SEEDS runs more worlds.
 #include <cstdlib>
 #include <string>
 
@@ -30,7 +31,7 @@ TEST(Simulator, FindsNothingWrong) {
   const RunResult result = RunSeeds(options);
   for (const Failure& failure : result.failures) ADD_FAILURE() << Describe(failure, options.events);
   EXPECT_EQ(result.seeds, options.seeds);
-  // The worlds are not trivial, and some were lived through twice.
+  // The worlds are not trivial, and some were run twice.
   EXPECT_GE(result.large * 10, result.seeds);
   EXPECT_GT(result.twice, 0U);
   if (!kSanitized) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/sim_tier.h"
 
 #include <fmt/format.h>
@@ -28,6 +29,14 @@ Result<std::byte*> SimTier::Allocate(Bytes bytes) {
   return block;
 }
 
+// The last thing asked before the block is freed: what was told to refuse refuses now.
+bool SimTier::TakesInPlaceOf(const std::byte* block, Bytes bytes, Bytes instead) {
+  const bool takes = refuse_ == 0 && tier_->TakesInPlaceOf(block, bytes, instead);
+  if (refuse_ > 0) --refuse_;
+  if (!takes) ++refusals_;
+  return takes;
+}
+
 void SimTier::Free(std::byte* block, Bytes bytes, bool backed) {
   if (bytes > 0) {
     if (Find(block, bytes, backed, "freed") == nullptr) return;
@@ -36,16 +45,16 @@ void SimTier::Free(std::byte* block, Bytes bytes, bool backed) {
   tier_->Free(block, bytes, backed);
 }
 
-void SimTier::SetBacked(std::byte* block, Bytes bytes, bool backed) {
+void SimTier::SetClean(std::byte* block, Bytes bytes, bool backed) {
   if (bytes > 0) {
     Block* const found = Find(block, bytes, !backed, backed ? "backed" : "no longer backed");
     if (found == nullptr) return;
     found->backed = backed;
   }
-  tier_->SetBacked(block, bytes, backed);
+  tier_->SetClean(block, bytes, backed);
 }
 
-// The tier would stop the program, or count on with wrong numbers.
+// Otherwise the tier would stop the program, or continue with wrong numbers.
 SimTier::Block* SimTier::Find(std::byte* block, Bytes bytes, bool backed, std::string_view done) {
   const auto found = blocks_.find(block);
   if (found == blocks_.end() || found->second.bytes != bytes) {
@@ -91,7 +100,7 @@ void SimTier::CheckMemory() const {
 Bytes SimTier::CleanBytes() const {
   const Bytes chunk = device_->chunk_bytes();
   Bytes clean = 0;
-  std::uintptr_t last = 0;  // The last chunk looked at; 0 is none of ours.
+  std::uintptr_t last = 0;  // The last chunk looked at; 0: none.
   bool last_clean = false;
   for (const auto& [block, held] : blocks_) {
     const auto at = reinterpret_cast<std::uintptr_t>(block);

@@ -1,5 +1,6 @@
-// A tier seen through glass: passes everything on, keeps its own list of who
-// holds which bytes, and can be told to refuse.
+// SPDX-License-Identifier: Apache-2.0
+// A tier under observation: forwards all calls, keeps its own list of blocks, and can
+// be told to refuse.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +16,19 @@ namespace spillway::sim {
 
 class SimTier final : public Tier {
  public:
-  // `device`: what it stands on, if anything.
+  // `device`: the device under it, if any.
   SimTier(std::unique_ptr<Tier> tier, testing::FakeDevice* device, Verdict* verdict);
 
   std::string_view name() const override { return tier_->name(); }
   Bytes capacity() const override { return tier_->capacity(); }
   Result<std::byte*> Allocate(Bytes bytes) override;
   void Free(std::byte* block, Bytes bytes, bool backed = false) override;
-  void SetBacked(std::byte* block, Bytes bytes, bool backed) override;
+  bool TakesInPlaceOf(const std::byte* block, Bytes bytes, Bytes instead) override;
+  void SetClean(std::byte* block, Bytes bytes, bool backed) override;
   Bytes allocated() const override { return tier_->allocated(); }
   void ReleaseSpare() override { tier_->ReleaseSpare(); }
   Bytes held() const override { return tier_->held(); }
   Bytes clean() const override { return tier_->clean(); }
-  bool is_plain_memory() const override { return tier_->is_plain_memory(); }
   Status Write(std::byte* block, const Source& source) override {
     return tier_->Write(block, source);
   }
@@ -39,8 +40,8 @@ class SimTier final : public Tier {
   void RefuseNext(std::uint64_t n) { refuse_ = n; }
   const std::uint64_t* refusals() const { return &refusals_; }
 
-  // That what is mapped is what blocks need, no more and no less, and that
-  // what counts as clean is.
+  // Checks that exactly the memory that blocks need is mapped, and that the clean bytes
+  // are counted right.
   void CheckMemory() const;
 
  private:
@@ -49,7 +50,7 @@ class SimTier final : public Tier {
     bool backed = false;
   };
 
-  // Null, and the verdict is out, when nobody holds such a block.
+  // Null: there is no such block, and the verdict is a failure.
   Block* Find(std::byte* block, Bytes bytes, bool backed, std::string_view done);
   Bytes CleanBytes() const;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/sim_tier.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +42,7 @@ class SimTierTest : public ::testing::Test {
 
 TEST_F(SimTierTest, SeesAMarkThatIsNotWhatFreeSays) {
   std::byte* const block = tier_.Allocate(1000).value();
-  tier_.SetBacked(block, 1000, true);
+  tier_.SetClean(block, 1000, true);
   tier_.CheckMemory();
   EXPECT_FALSE(verdict_.failed()) << verdict_.what();
   EXPECT_EQ(tier_.clean(), 64 * kKiB);
@@ -52,7 +53,7 @@ TEST_F(SimTierTest, SeesAMarkThatIsNotWhatFreeSays) {
 
 TEST_F(SimTierTest, SeesAMarkThatDoesNotChange) {
   std::byte* const block = tier_.Allocate(1000).value();
-  tier_.SetBacked(block, 1000, false);
+  tier_.SetClean(block, 1000, false);
   EXPECT_EQ(verdict_.what(), "a block of 1000 bytes was no longer backed that was not backed");
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/value.h"
 
 #include <array>
@@ -27,7 +28,7 @@ Value::Value(std::uint64_t set, Bytes size)
     : name_(Mix(set)), size_(size), rest_(Pool() + name_ % kOffsets) {}
 
 Source Value::AsSource() const {
-  // Sometimes in one piece, sometimes in three: both must arrive the same.
+  // Sometimes in one piece, sometimes in three: both must give the same value.
   std::vector<Fragment> fragments{{&name_, head()}};
   const Bytes rest = size_ - head();
   const Bytes cut = name_ % 3 == 0 ? rest / 3 : 0;
@@ -37,7 +38,7 @@ Source Value::AsSource() const {
 }
 
 Bytes Value::FirstWrong(const std::byte* data) const {
-  if (size_ == 0) return 0;  // Nothing lies nowhere.
+  if (size_ == 0) return 0;  // No bytes, no error.
   if (std::memcmp(data, &name_, head()) != 0) return 0;
   const Bytes rest = size_ - head();
   if (std::memcmp(data + head(), rest_, rest) == 0) return size_;

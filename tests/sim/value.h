@@ -1,5 +1,6 @@
-// What the world writes: bytes that follow from the number of the set alone,
-// so that any byte read back can be checked without keeping a copy.
+// SPDX-License-Identifier: Apache-2.0
+// The values that the world writes: bytes computed from the number of the set alone, so
+// that any byte read back can be checked without a copy.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@ namespace spillway::sim {
 
 inline constexpr Bytes kValueMax = 64 * kKiB;
 
-// A value is eight bytes that name its set, then a stretch of a fixed pool.
+// Eight bytes that name its set, then a part of a fixed pool.
 class Value {
  public:
   Value(std::uint64_t set, Bytes size);

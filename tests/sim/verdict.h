@@ -1,4 +1,5 @@
-// The first thing a world found wrong. What comes after it is not looked at.
+// SPDX-License-Identifier: Apache-2.0
+// The first failure that a world found. Later ones are ignored.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,7 @@ enum Invariant : int {
 
 class Verdict {
  public:
-  // `told` hears of the failure at once: the process may not live much longer.
+  // `told` is called with the failure at once: the process may not live much longer.
   explicit Verdict(std::function<void(const Verdict&)> told) : told_(std::move(told)) {}
 
   void Fail(int invariant, std::string what) {
@@ -37,7 +38,7 @@ class Verdict {
   int invariant() const { return invariant_; }
   const std::string& what() const { return what_; }
 
-  std::uint64_t event = 0;  // The one that is running.
+  std::uint64_t event = 0;  // The present one.
 
  private:
   const std::function<void(const Verdict&)> told_;

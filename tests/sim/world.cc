@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/world.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include "cache/testing/group_counts.h"
 #include "sim/world_strand.h"
 #include "tier/arena_tier.h"
 #include "tier/virtual_tier.h"
@@ -30,10 +32,11 @@ World::~World() {
   core_.reset();
 }
 
-// Our process starts: nothing is left of an earlier one.
+// Starts our process: nothing is left of an earlier one.
 void World::Open() {
   spillway::Options options = plan_.options;
   options.clock = clock_;
+  options.key_group = &spillway::testing::GroupByLastByte;
   options.on_event = [this](const Event& event) { OnCacheEvent(event); };
 
   Core::Parts parts;
@@ -53,6 +56,8 @@ void World::Open() {
   auto seen = std::make_unique<SimTier>(std::move(tier), device_, &verdict_);
   tier_ = seen.get();
   parts.tiers.device = std::move(seen);
+  parts.close_within = {};
+  parts.load_within = {};
   parts.strand = std::make_unique<SimStrand>(this);
   parts.executor = std::make_unique<SimExecutor>(this);
   parts.total = plan_.card;

@@ -1,9 +1,9 @@
-// A World is one seed come to life: the real cache on a simulated strand,
-// executor, card and clock, clients who use it, neighbours who want its
-// memory, and things that go wrong. One thread, no time but its own, no chance
-// but the seed's. Whatever is pending - admissions, copies, commits, reaps,
-// readings, steps of relief - waits in one queue, and the seed picks who is
-// next.
+// SPDX-License-Identifier: Apache-2.0
+// A World is one seed come to life: the real cache on a simulated strand, executor,
+// card and clock, clients that use it, neighbours that want its memory, and faults. One
+// thread, only simulated time, and no randomness but the seed's. Everything pending -
+// admissions, copies, commits, reaps, readings, steps of relief - is in one queue, and
+// the seed picks what runs next.
 #pragma once
 
 #include <array>
@@ -52,11 +52,11 @@ class World {
   class SimStrand;
   class SimExecutor;
   class Waiting;
-  // What becomes of a task that is posted: it waits in the queue, or somebody
-  // waits for it: who looks at the time, only asks, or has told the judge.
+  // What happens to a posted task: it is queued, or it runs at once because a call
+  // waits for it: a tick, a query, or a call of which the judge has been told.
   enum class Inline : std::uint8_t { kNo, kLook, kQuiet, kTold };
 
-  // One operation of a batch under way.
+  // One operation of a batch in flight.
   struct Item {
     Newcomer newcomer;
     std::optional<Value> value;
@@ -64,8 +64,8 @@ class World {
     std::string agent;
     std::string meta;
     std::vector<std::byte> sink;
-    std::optional<Code> bad;  // Must be refused at the border.
-    bool posts = false;       // Goes over the strand.
+    std::optional<Code> bad;  // Must be refused by the argument checks.
+    bool posts = false;       // Is posted to the strand.
     EntryNo reservation = kNobody;
     enum class Stage : std::uint8_t { kBegun, kAdmitted, kCopied, kEnded } stage = Stage::kBegun;
   };
@@ -86,14 +86,14 @@ class World {
     std::unique_ptr<testing::SimCard::Process> process;
     Bytes held = 0;
   };
-  // Something pending. A task belongs to an item of a flight, or is the reaper.
+  // A pending task: it belongs to an item of a flight, or is the reaper.
   struct Pending {
     enum class Kind : std::uint8_t { kTask, kReap, kPass, kClear };
     Kind kind = Kind::kTask;
     Strand::Task* task = nullptr;
     std::size_t flight = 0;
     std::size_t item = 0;
-    std::unique_ptr<std::vector<Departure>> left{};  // Of a pass by hand.
+    std::unique_ptr<std::vector<Eviction>> left{};  // Of a pass by hand.
     std::unique_ptr<Core::PassSteps> pass{};
     std::optional<Core::SampleValue> sample{};
     bool from_sampler = false;
@@ -110,7 +110,7 @@ class World {
   bool leased() const { return !holdings_.empty(); }
   TimePoint now() const { return clock_->Now(); }
 
-  // world_tasks.cc: what is pending takes its turn.
+  // world_tasks.cc: runs pending tasks.
   void Posted(Strand::Task* task);
   void RunPending(std::size_t at);
   void RunItem(const Pending& pending);
@@ -147,7 +147,7 @@ class World {
   void DoStats();
   std::vector<std::uint32_t> AnyChain();
 
-  // world_faults.cc: what others do, and what goes wrong.
+  // world_faults.cc: what others do, and faults.
   Result<Reading> ReadSource();
   void PushPass(const std::optional<Core::SampleValue>& sample, bool from_sampler);
   void DeliverSample();
@@ -159,7 +159,7 @@ class World {
   void Lie();
   void StepClock();
   void SetNeighbour(Neighbour& neighbour, Bytes target);
-  // It is wrong for so many events, or has been not longer ago.
+  // The fault lasts for so many events, or ended not longer ago.
   void Trouble(Fault fault, std::uint64_t events = 64) {
     fault_until_[static_cast<std::size_t>(fault)] = verdict_.event + events;
   }
@@ -184,7 +184,7 @@ class World {
   Verdict verdict_;
   Curve curve_;
   std::shared_ptr<testing::ManualClock> clock_;
-  std::unique_ptr<testing::SimCard> card_;  // None: the tier is only counted.
+  std::unique_ptr<testing::SimCard> card_;  // None: the tier only counts bytes.
   std::array<Neighbour, 3> neighbours_;
 
   // One life of our process.
@@ -199,7 +199,7 @@ class World {
   std::size_t flights_in_use_ = 0;
   std::size_t flights_hurried_ = 0;
   std::vector<Holding> holdings_;
-  bool dead_ = false;  // What happens now is not looked at.
+  bool dead_ = false;  // What happens now is ignored.
   Inline inline_ = Inline::kNo;
   bool inline_look_ = false;
   std::optional<std::size_t> submitting_;

@@ -1,4 +1,5 @@
-// What others do, what goes wrong, and what must be when it is over.
+// SPDX-License-Identifier: Apache-2.0
+// What others do, faults, and what must hold when they are over.
 #include <algorithm>
 #include <limits>
 
@@ -28,7 +29,7 @@ Result<Reading> World::ReadSource() {
 
 void World::PushPass(const std::optional<Core::SampleValue>& sample, bool from_sampler) {
   Pending pending{.kind = Pending::Kind::kPass};
-  if (!from_sampler) pending.left = std::make_unique<std::vector<Departure>>();
+  if (!from_sampler) pending.left = std::make_unique<std::vector<Eviction>>();
   pending.pass =
       std::make_unique<Core::PassSteps>(core_.get(), TierId::kDevice, sample, pending.left.get());
   pending.sample = sample;
@@ -45,13 +46,13 @@ void World::LookNow() {
   bool more = true;
   while (more && !verdict_.failed()) {
     judge_->BeginLook(now());
-    more = core_->engine().Look(now());
+    more = core_->engine().Tick(now());
     judge_->EndLook(more);
   }
   Note(sim::Act::kLook);
 }
 
-// A pass by hand (Apply), or one that only looks at the time.
+// A pass by hand (Apply), or one that only advances time.
 void World::Tick() {
   if (pending_.size() > 64) return;
   std::optional<Core::SampleValue> sample;
@@ -76,7 +77,7 @@ void World::StartStop() {
   }
 }
 
-// --- what goes wrong ---
+// --- faults ---
 
 void World::RefuseMap() {
   Trouble(Fault::kMemory, rng_.LogBetween(10, 300));
@@ -156,8 +157,8 @@ void World::SetNeighbour(Neighbour& neighbour, Bytes target) {
   if (got) neighbour.held = target;
 }
 
-// A neighbour is stopped while it holds the card's lock: nobody can take or
-// sweep up, all can give.
+// A neighbour is stopped while it holds the card's lock: no process can take memory or
+// clean up, all can give memory back.
 void World::SetLockStuck(bool stuck) {
   lock_stuck_ = stuck;
   card_->SetLockStuck(stuck);
@@ -168,7 +169,7 @@ void World::NeighbourMoves() {
   Trouble(Fault::kNeighbour);
   if (rng_.OneIn(20)) return SetLockStuck(true);
   Neighbour& neighbour = neighbours_[rng_.Below(neighbours_.size())];
-  // Often what is free to the byte, sometimes more than there is.
+  // Often exactly what is free, sometimes more than there is.
   Bytes free = card_->total() - std::min(card_->total(), card_->SharesHeld());
   Bytes target = rng_.Below(neighbour.held + free + 1);
   if (rng_.OneIn(8)) target = neighbour.held + free + rng_.Below(plan_.chunk);
@@ -190,13 +191,13 @@ void World::NeighbourDies() {
   }
 }
 
-// --- our own end, and another beginning ---
+// --- the end of our process, and a new start ---
 
 void World::Crash() {
   if (lock_stuck_) SetLockStuck(false);
   Trouble(Fault::kCrash, 500);
   if (device_ != nullptr) device_->Kill();
-  // What is left of the dead process is taken apart unseen: no more of it
+  // The remains of the dead process are destroyed without being observed: nothing of it
   // reaches the card.
   dead_ = true;
   holdings_.clear();
@@ -217,7 +218,7 @@ void World::Crash() {
   }
 }
 
-// --- when all is over ---
+// --- after the last event ---
 
 void World::EndFaults() {
   fault_until_ = {};
@@ -262,8 +263,8 @@ void World::Liveness() {
   if (tier_->allocated() != 0) verdict_.Fail(kAccounting, "an empty cache holds memory");
 }
 
-// The cache goes while somebody still reads: what is leased stays readable,
-// and the last release takes everything along.
+// The cache is destroyed while leases are open: leased bytes stay readable, and the
+// last release frees everything.
 void World::CloseDown() {
   const std::size_t at = NewFlight(4);
   for (std::size_t i = 0; i < 4; ++i) FillSet(flights_[at], i);
@@ -278,7 +279,7 @@ void World::CloseDown() {
     holdings_.push_back({std::move(lease), entry});
     model_.Lease(entry, now());
   }
-  dead_ = true;  // Nobody is told of what leaves now.
+  dead_ = true;  // Events are ignored from now on.
   {
     const Waiting waiting(this, Inline::kQuiet);
     (void)core_->Close();
@@ -302,14 +303,14 @@ void World::CloseDown() {
   if (!last.expired()) verdict_.Fail(kLiveness, "a closed cache without leases does not end");
   device_ = nullptr;
   if (card_ == nullptr) return;
-  (void)card_->Join();  // Whoever comes sweeps up after the dead.
+  (void)card_->Join();  // A process that joins cleans up after dead ones.
   CheckCard(true);
 }
 
 // --- the step graph ---
 
-// Its runs want none of our keys: then who leaves is by last use again, under
-// another name, and in NORMAL nobody need be idle for long.
+// Its runs want none of our keys: so evictions are by last use, under another name, and
+// in NORMAL entries need not be idle for long.
 void World::AttachGraph() {
   StepGraphOptions options;
   options.run_idle_max = std::chrono::hours(24 * 365);

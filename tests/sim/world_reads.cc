@@ -1,4 +1,5 @@
-// What clients read: on their own thread, between any two events of the strand.
+// SPDX-License-Identifier: Apache-2.0
+// What clients read: on their own thread, between two events of the strand.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -92,7 +93,7 @@ void World::DoMatch(bool lease) {
   std::vector<spillway::Lease> leases;
   const std::size_t run = core_->Match(keys, lease ? &leases : nullptr);
 
-  // What is present without a gap, each behind the very entry it continues.
+  // The keys that are present without a gap, each after the very entry it continues.
   std::vector<EntryNo> expected;
   for (const std::uint32_t key : chain) {
     const EntryNo entry = model_.VisibleOf(key, now());
@@ -143,7 +144,7 @@ void World::DoStats() {
   {
     const Waiting waiting(this, Inline::kQuiet);
     stats = core_->stats();
-    order = core_->engine().LeavingOrder();
+    order = core_->engine().EvictionOrder();
     if (core_->Reclaim(1, Duration::zero()).freed != 0) {
       verdict_.Fail(kWhoLeaves, "reclaim destroyed what has no other copy");
     }
@@ -166,7 +167,7 @@ void World::DoStats() {
       verdict_.Fail(kValues, "explain has no answer");
   }
   if (stats.hits != hits_ || stats.misses != misses_ || stats.leases != holdings_.size() ||
-      stats.left_by_reason != heard_by_reason_ || stats.entries != model_.live().size() ||
+      stats.removed_by_reason != heard_by_reason_ || stats.entries != model_.live().size() ||
       stats.reservations != model_.reserved_sums().entries) {
     verdict_.Fail(kAccounting,
                   fmt::format("stats: {} hits, {} misses, {} leases, {} entries, {} reservations; "
@@ -175,7 +176,7 @@ void World::DoStats() {
                               stats.reservations, hits_, misses_, holdings_.size(),
                               model_.live().size(), model_.reserved_sums().entries));
   }
-  if (model_.live().size() <= 200) judge_->CheckLeavingOrder(order, now());
+  if (model_.live().size() <= 200) judge_->CheckEvictionOrder(order, now());
 }
 
 }  // namespace spillway::sim

@@ -1,4 +1,5 @@
-// The world's strand and executor: what is posted waits in the world's queue.
+// SPDX-License-Identifier: Apache-2.0
+// The world's strand and executor: posted tasks are queued by the world.
 #pragma once
 
 #include "sim/world.h"
@@ -23,7 +24,7 @@ class World::SimExecutor final : public Executor {
   World* const world_;
 };
 
-// While it lives, a task runs as soon as it is posted: somebody waits for it.
+// While it exists, a task runs as soon as it is posted: a call waits for it.
 class World::Waiting {
  public:
   Waiting(World* world, Inline how) : world_(world) {

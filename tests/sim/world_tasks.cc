@@ -1,4 +1,5 @@
-// What is pending takes its turn.
+// SPDX-License-Identifier: Apache-2.0
+// Runs pending tasks.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ Act ActOf(const Event& event) {
     case Reason::kReplaced:
       return Act::kReplaced;
     default:
-      return Act::kCount;  // Erased, cleared: counted as what was done.
+      return Act::kCount;  // Erased, cleared: counted as acts of clients.
   }
 }
 
@@ -157,7 +158,7 @@ void World::RunItem(const Pending& pending) {
   CheckEnded(pending.flight);
 }
 
-// When its last operation has ended a batch completes, there and then, once.
+// A batch completes exactly once, at the moment its last operation has ended.
 void World::CheckEnded(std::size_t at) {
   const Flight& flight = flights_[at];
   const bool ended = std::ranges::all_of(
@@ -183,10 +184,10 @@ void World::RunPass(Pending pending) {
   Core::PassSteps& pass = *pending.pass;
   const std::uint64_t told = pending.left ? pending.left->size() : 0;
   const std::uint64_t heard = events_heard_;
-  if (pass.next() == Core::PassSteps::Next::kLook) {
+  if (pass.next() == Core::PassSteps::Next::kTick) {
     judge_->BeginLook(now());
     pass.Step();
-    const bool more = pass.next() == Core::PassSteps::Next::kLook;
+    const bool more = pass.next() == Core::PassSteps::Next::kTick;
     judge_->EndLook(more);
     Note(Act::kLook);
     if (!more && pending.sample) {
@@ -216,8 +217,8 @@ void World::RunPass(Pending pending) {
 }
 
 void World::Drain() {
-  // Every task leads to at most two more; a pass takes as many steps as there
-  // are entries, and then some.
+  // Every task leads to at most two more; a pass takes about as many steps as there are
+  // entries.
   std::uint64_t most = 1000 + 10 * pending_.size() + 20 * (model_.live().size() + pending_.size());
   while (!pending_.empty() && (dead_ || !verdict_.failed())) {
     if (most-- == 0)

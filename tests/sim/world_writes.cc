@@ -1,4 +1,5 @@
-// What clients write: sets, erases, and batches with gets among them.
+// SPDX-License-Identifier: Apache-2.0
+// What clients write: sets, erases, and batches that also contain gets.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -17,8 +18,8 @@ std::uint32_t World::AnyKey() {
   return static_cast<std::uint32_t>(rng_.Below(hot ? plan_.hot_keys : plan_.keys.size()));
 }
 
-// An entry whose own time is over makes a get look at the time, and wait. That
-// happens in DoGet alone, so that it happens between two events.
+// For an expired entry a get runs a tick and waits for it. DoGet alone does that, so
+// that it happens between two events.
 bool World::Overdue(std::uint32_t key) const {
   return model_.LiveOf(key) != kNobody && model_.VisibleOf(key, now()) == kNobody;
 }
@@ -50,7 +51,7 @@ void World::FillSet(Flight& flight, std::size_t at) {
   newcomer.size = plan_.equal_sizes ? plan_.value_max : rng_.LogBetween(0, plan_.value_max);
   newcomer.tokens =
       static_cast<Tokens>(rng_.Below(static_cast<std::uint64_t>(plan_.tokens_max) + 1));
-  // A key set anew with nothing changed but its bytes.
+  // A key that is set again with only its bytes changed.
   if (const EntryNo live = model_.LiveOf(item.key); plan_.equal_sizes && live != kNobody) {
     if (rng_.Percent(70)) newcomer.tokens = model_.at(live).tokens;
   }
@@ -64,6 +65,7 @@ void World::FillSet(Flight& flight, std::size_t at) {
     newcomer.ttl = rng_.OneIn(20) ? Duration::max()
                                   : Duration(static_cast<std::int64_t>(rng_.Between(
                                         1, static_cast<std::uint64_t>(plan_.ttl_max.count()))));
+    newcomer.ttl_from = now();
     operation.set.ttl = newcomer.ttl;
   }
   if (rng_.Percent(plan_.names_percent)) {
@@ -74,7 +76,7 @@ void World::FillSet(Flight& flight, std::size_t at) {
   }
   if (plan_.chain > 1 && rng_.Percent(plan_.parent_percent)) {
     const bool first = item.key % plan_.chain == 0;
-    // Now and then a strange parent: the key itself, or one that never was.
+    // Now and then an odd parent: the key itself, or one that never existed.
     if (rng_.OneIn(50)) {
       operation.set.parent =
           rng_.OneIn(2) ? std::string_view(model_.key(item.key)) : "nobody's key";
@@ -85,7 +87,7 @@ void World::FillSet(Flight& flight, std::size_t at) {
       newcomer.parent_key = item.key - 1;
     }
   }
-  if (plan_.options.policy == "seed") {  // Knows no chains.
+  if (plan_.options.policy == "seed") {  // It has no chains.
     newcomer.parent_declared = false;
     newcomer.parent_key = -1;
   }
@@ -95,7 +97,7 @@ void World::FillSet(Flight& flight, std::size_t at) {
   }
 }
 
-// Sets that are wrong in themselves, one way each.
+// Invalid sets, each invalid in one way.
 void World::FillBadSet(Flight& flight, std::size_t at) {
   static const std::string too_long(kKeyBytesMax + 1, 'k');
   static const std::string long_agent(kAgentBytesMax + 1, 'a');
@@ -207,7 +209,7 @@ void World::CheckSubmitted(Flight& flight, std::size_t i) {
   item.stage = Item::Stage::kEnded;
 }
 
-// The blocking form: whoever calls it is the one the strand runs on.
+// The blocking form: the strand runs on the caller's thread.
 void World::SetNow() {
   const std::size_t at = NewFlight(1);
   Flight& flight = flights_[at];

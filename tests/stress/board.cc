@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "stress/board.h"
 
 #include <cstdio>
@@ -6,7 +7,7 @@
 
 namespace spillway::stress {
 
-// Short keys stand in the slot, long ones beside it, and some name an agent.
+// Short keys are in the slot, long ones beside it, and some name an agent.
 Keys::Keys() {
   for (std::size_t id = 0; id < kAll; ++id) {
     switch (id % 4) {
@@ -31,7 +32,7 @@ Board::Board(const Settings& given)
     : settings(given), issued_(std::make_unique<std::atomic<std::uint64_t>[]>(Keys::kAll)) {}
 
 void Board::OnEvent(const Event& event) {
-  // A mark is not a departure: preset seed's offloaded entries stay.
+  // A mark is no eviction: preset seed's offloaded entries stay.
   if (event.action == Action::kDemote) return;
   ++events_;
   if (event.generation >= left_.size()) left_.resize(event.generation * 2 + 1024);

@@ -1,5 +1,6 @@
-// The Board is what the stress program knows to be true, beside the cache: the
-// keys, how often each has been set, what left, and every complaint.
+// SPDX-License-Identifier: Apache-2.0
+// The Board is what the stress program knows to be true, independently of the cache:
+// the keys, how often each has been set, what was evicted, and every complaint.
 #pragma once
 
 #include <array>
@@ -20,12 +21,11 @@ struct Settings {
   unsigned threads = 4;
   std::uint64_t seed = 1;
   std::string policy = "documented";
-  int hash_bits = 13;  // Fewer than there are keys would need: every chain has collisions.
+  int hash_bits = 13;  // Fewer than the keys need: every chain has collisions.
 };
 
-// Keys by number. The first `own` have one writer each, the next `common` are
-// set by everybody, the rest are blocks of chains, each the child of the one
-// before.
+// Keys by number. The first `own` have one writer each, the next `common` are set by
+// all threads, the rest are blocks of chains, each the child of the one before.
 struct Keys {
   static constexpr std::size_t kOwn = 3000;
   static constexpr std::size_t kCommon = 600;
@@ -43,7 +43,7 @@ struct Keys {
   std::vector<std::string> names;
 };
 
-// Tokens an entry is set with: they follow from key and count, too.
+// An entry's tokens, computed from key and count.
 std::int64_t TokensOf(std::uint64_t key, std::uint64_t count);
 
 class Board {
@@ -54,7 +54,7 @@ class Board {
   std::uint64_t Issue(std::size_t key) { return issued_[key].fetch_add(1) + 1; }
   std::uint64_t issued(std::size_t key) const { return issued_[key].load(); }
 
-  // The cache's listener: on its strand, which is what makes this safe.
+  // The cache's listener: runs on its strand, which makes it safe.
   void OnEvent(const Event& event);
   std::uint64_t events() const { return events_; }
 

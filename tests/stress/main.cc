@@ -1,5 +1,6 @@
-// stress: mixed operations on several threads, every byte verified. Made for
-// the thread sanitizer; `make san` runs it with 10,000,000 operations.
+// SPDX-License-Identifier: Apache-2.0
+// stress: mixed operations on several threads, every byte verified. Made for the thread
+// sanitizer; `make san` runs it with 10,000,000 operations.
 //
 //   stress [--ops N] [--threads T] [--seed S] [--policy P] [--hash-bits B]
 #include <charconv>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "stress/phases.h"
 
 #include <array>
@@ -29,7 +30,7 @@ std::unique_ptr<Cache> OpenCache(Board* board, const Options& options) {
   Result<Core::Parts> parts = OpenParts(options);
   if (parts) {
     parts->hash_bits = board->settings.hash_bits;
-    parts->moves_per_step = 64;  // Others get in between.
+    parts->moves_per_step = 64;  // Other events run in between.
     Result<std::shared_ptr<Core>> core = Core::Open(options, std::move(*parts));
     if (core) return Core::Wrap(std::move(*core));
     board->Fail(core.error().message);
@@ -43,7 +44,7 @@ void Expect(Board* board, bool ok, std::string_view what, std::uint64_t got, std
   if (!ok) board->Fail(fmt::format("{}: {}, expected {}", what, got, wanted));
 }
 
-// Every lease is back and every batch has landed.
+// All leases are released and all batches have completed.
 void CheckAccounts(Board* board, Cache* cache, const Worker::Counts& sum) {
   const auto expect = [&](std::string_view what, std::uint64_t got, std::uint64_t wanted) {
     Expect(board, got == wanted, what, got, wanted);
@@ -65,14 +66,14 @@ void CheckAccounts(Board* board, Cache* cache, const Worker::Counts& sum) {
   expect("tokens", static_cast<std::uint64_t>(stats.tokens), static_cast<std::uint64_t>(tokens));
   expect("sets", stats.sets, sum.sets);
   expect("misses", stats.misses, sum.misses);
-  // Every set that was acknowledged is here or left for one reason.
-  const std::uint64_t left =
-      std::accumulate(stats.left_by_reason.begin(), stats.left_by_reason.end(), std::uint64_t{0}) -
-      stats.left_by_action.at(static_cast<std::size_t>(Action::kDemote));
+  // Every acknowledged set is here, or was removed for one reason.
+  const std::uint64_t left = std::accumulate(stats.removed_by_reason.begin(),
+                                             stats.removed_by_reason.end(), std::uint64_t{0}) -
+                             stats.removed_by_action.at(static_cast<std::size_t>(Action::kDemote));
   expect("entries that left", left, sum.sets - entries);
   expect("events", board->events(), left);
-  // A reader that comes too late is counted for an instant, and a departure in
-  // that instant keeps it: exact but for those.
+  // A late reader is counted for an instant, and an entry that is removed in that
+  // instant keeps it: the count is exact except for those.
   const std::uint64_t slack = sum.hits / 1000 + 10;
   Expect(board, stats.hits + slack >= sum.hits && stats.hits <= sum.hits + slack, "hits",
          stats.hits, sum.hits);
@@ -82,7 +83,7 @@ void CheckAccounts(Board* board, Cache* cache, const Worker::Counts& sum) {
   expect("entries after clear", cleared.entries, 0);
   expect("tokens after clear", static_cast<std::uint64_t>(cleared.tokens), 0);
   expect("bytes after clear", cleared.device.bytes, 0);
-  // On a private card the tier keeps one chunk for whoever comes next.
+  // On a private card the tier keeps one chunk for the next entry.
   Expect(board, cleared.device.held <= kChunkMost, "memory held after clear", cleared.device.held,
          0);
 }
@@ -208,8 +209,8 @@ void RunClosing(Board* board, std::uint64_t rounds) {
       operations.at(i).key = board->keys[i];
       operations.at(i).source = Source(value.data(), value.size());
     }
-    // Another thread submits, so that the strand is busy and copies are left
-    // to the executor; the cache goes as soon as both calls have returned.
+    // Another thread submits, so that the strand is busy and copies are left to the
+    // executor; the cache is closed as soon as both calls have returned.
     std::atomic<int> landed{0};
     std::thread other([&] {
       cache->Submit(operations.data() + 2, 2, std::chrono::hours(1), Completion([&] { ++landed; }));
@@ -219,7 +220,7 @@ void RunClosing(Board* board, std::uint64_t rounds) {
     if (round % 2 == 0) {
       while (landed.load() < 2) std::this_thread::yield();
     }
-    // Readers let go while it closes, and after.
+    // Readers release their leases while it closes, and after.
     std::thread reader([moved = std::move(leases)]() mutable {
       for (Lease& lease : moved) {
         if (!CheckValue(1, lease.data(), lease.size()).whole) std::abort();

@@ -1,5 +1,6 @@
-// Small values under short keys: they come beside the strand, many threads at once,
-// into a cache that is always full.
+// SPDX-License-Identifier: Apache-2.0
+// Small values under short keys: many threads set them at once, into a cache that is
+// always full.
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -35,7 +36,7 @@ void Hammer(Board* board, Cache* cache, unsigned thread, std::uint64_t ops, Coun
   std::vector<std::byte> value;
   std::vector<Lease> held;
   for (std::uint64_t i = 0; i < ops; ++i) {
-    // Half of them from a small part: those are met by all threads.
+    // Half of them from a small range, which all threads use.
     const std::uint64_t key = random.OneIn(2) ? random.Below(200) : random.Below(kKeys);
     const std::string name = fmt::format("s{}", key);
     auto got = cache->Get(name);
@@ -69,7 +70,7 @@ void RunSmall(Board* board, std::uint64_t ops) {
   options.entries_max = kEntriesMost;
   options.policy = board->settings.policy == "seed" ? "score" : board->settings.policy;
   options.clock = clock;
-  std::uint64_t left = 0;  // Only the strand counts.
+  std::uint64_t left = 0;  // Changed on the strand only.
   options.on_event = [&left](const Event&) { ++left; };
   Result<Core::Parts> parts = OpenParts(options);
   if (!parts) return board->Fail(parts.error().message);
@@ -92,7 +93,7 @@ void RunSmall(Board* board, std::uint64_t ops) {
       if (random.OneIn(16)) {
         (void)cache->Apply(random.OneIn(2) ? 0.97 : 0.9);
         (void)cache->Apply(0.1);
-        clock->Advance(std::chrono::milliseconds(2100));  // Longer than a level is kept.
+        clock->Advance(std::chrono::milliseconds(2100));  // Longer than a level lasts.
       }
       (void)cache->Apply(0.1);
       const Stats stats = cache->stats();

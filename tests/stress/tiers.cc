@@ -1,6 +1,7 @@
-// Three tiers under several threads: sets, gets, erases and batches while
-// pressure comes and goes in every tier. Each thread has keys of its own, and
-// nothing it has set may be lost, older or wrong.
+// SPDX-License-Identifier: Apache-2.0
+// Three tiers under several threads: sets, gets, erases and batches while pressure
+// rises and falls in every tier. Each thread has keys of its own; none of its values
+// may be lost, older or wrong.
 #include <unistd.h>
 
 #include <atomic>
@@ -47,7 +48,7 @@ class TierWorker {
     for (std::uint64_t i = 0; i < ops; ++i) One();
     leases_.clear();
   }
-  // Nothing of its own is lost.
+  // No value of this thread is lost.
   void CheckAll() {
     for (std::size_t key = 0; key < kKeysEach; ++key) Get(key, true);
   }
@@ -97,7 +98,7 @@ class TierWorker {
     const Result<std::optional<Lease>> got = cache_->Get(Name(key));
     ++gets_;
     if (!got) {
-      // Passing memory is bounded: that is an answer, but not at the end.
+      // Staging buffers are bounded: Busy is a valid answer, but not at the end.
       if (last || got.error().code != Code::kBusy) board_->Fail("get: " + got.error().message);
       return;
     }
@@ -118,7 +119,7 @@ class TierWorker {
   void Check(std::size_t key, const Lease& lease) {
     const Checked checked = CheckValue(Id(key), lease.data(), lease.size());
     if (!checked.whole) board_->Fail(fmt::format("'{}': wrong bytes", Name(key)));
-    // A few bytes have no room to say which one they are.
+    // Values of a few bytes can't carry a count.
     if (checked.count && *checked.count != there_[key]) {
       board_->Fail(
           fmt::format("'{}': value {}, expected {}", Name(key), *checked.count, there_[key]));
@@ -182,7 +183,7 @@ class TierWorker {
   std::vector<std::byte> value_;
   std::vector<Lease> leases_;
   std::array<std::uint64_t, kKeysEach> counts_{};
-  std::array<std::uint64_t, kKeysEach> there_{};  // The set that must be read; 0: none.
+  std::array<std::uint64_t, kKeysEach> there_{};  // The set that a get must return; 0: none.
   std::uint64_t sets_ = 0;
   std::uint64_t gets_ = 0;
 };
@@ -202,8 +203,8 @@ void RunTiers(Board* board, std::uint64_t ops) {
   options.pressure = pressures.device;
   options.host_pressure = pressures.host;
   options.disk_pressure = pressures.disk;
-  options.write_behind_after = std::chrono::milliseconds(1);
-  options.write_behind_rate.reset();
+  options.write_back_after = std::chrono::milliseconds(1);
+  options.write_back_rate.reset();
   options.sample_period = std::chrono::milliseconds(2);
   options.room_wait = std::chrono::minutes(2);
   options.ttl = std::chrono::seconds(2);
@@ -238,21 +239,21 @@ void RunTiers(Board* board, std::uint64_t ops) {
         stats.moves.promoted, stats.moves.cancelled, stats.moves.corrupt);
     if (stats.moves.corrupt != 0) board->Fail("a move damaged something");
     (*cache)->Clear();
-    // real world: movers are threads, and their last moves are being called off
+    // real world: transfers run on threads, and the last ones are being cancelled
     Stats cleared = (*cache)->stats();
     for (int looks = 0; looks < 5000; ++looks) {
       cleared = (*cache)->stats();
-      if (cleared.moves.under_way == 0 && cleared.moves.passing_bytes == 0) break;
+      if (cleared.moves.in_flight == 0 && cleared.moves.staging_bytes == 0) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));  // real world: as above
     }
     for (const TierStats* tier : {&cleared.device, &cleared.host, &cleared.disk}) {
-      if (tier->bytes != 0 || tier->backed != 0 || tier->entries != 0) {
+      if (tier->bytes != 0 || tier->clean != 0 || tier->entries != 0) {
         board->Fail(fmt::format("{}: {} bytes, {} backed, {} entries after clear", tier->name,
-                                tier->bytes, tier->backed, tier->entries));
+                                tier->bytes, tier->clean, tier->entries));
       }
     }
     if (cleared.leases != 0) board->Fail(fmt::format("{} leases at the end", cleared.leases));
-    if (cleared.moves.passing_bytes != 0) board->Fail("passing memory at the end");
+    if (cleared.moves.staging_bytes != 0) board->Fail("passing memory at the end");
   }
   std::error_code ignored;
   std::filesystem::remove_all(pattern, ignored);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "stress/value.h"
 
 #include <algorithm>
@@ -17,8 +18,7 @@ std::uint64_t Mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Word `i` behind the header. A multiplication apart, so that words that moved
-// do not look right in their new place.
+// Word `i` after the header. Multiplied, so that words at a wrong place look wrong.
 std::uint64_t WordAt(std::uint64_t seed, std::uint64_t i) {
   return (seed + i) * 0x9e3779b97f4a7c15ULL;
 }

@@ -1,5 +1,6 @@
-// Values that can be checked by whoever reads them: a value names its key and
-// the set that made it, and every further byte follows from those two.
+// SPDX-License-Identifier: Apache-2.0
+// Values that any reader can check: a value names its key and the set that made it, and
+// every further byte is computed from those two.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace spillway::stress {
 
-// A small fast generator; equal seeds, equal numbers.
+// A small fast generator; equal seeds give equal numbers.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -28,13 +29,13 @@ void FillValue(std::uint64_t key, std::uint64_t count, std::size_t size,
                std::vector<std::byte>* value);
 
 struct Checked {
-  bool whole = false;                  // Every byte is as it was made.
+  bool whole = false;                  // Every byte is as it was written.
   std::optional<std::uint64_t> count;  // Empty: too small to carry one.
 };
 Checked CheckValue(std::uint64_t key, const std::byte* data, std::size_t size);
 
-// Sizes around every border there is: nothing, a header, a copy on the strand
-// (4 KiB), a slab, a chunk.
+// Sizes around every limit: nothing, a header, a copy on the strand (4 KiB), a slab, a
+// chunk.
 std::size_t DrawSize(Random* random);
 
 }  // namespace spillway::stress

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "stress/worker.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ constexpr std::size_t kHeldMost = 48;
 constexpr std::size_t kFlightsMost = 6;
 }  // namespace
 
-// A batch under way, with all the memory it points to.
+// A batch in flight, with all the memory it points to.
 struct Worker::Flight {
   std::vector<Operation> operations;
   std::vector<std::size_t> keys;
@@ -82,8 +83,8 @@ void Worker::Rare() {
     case 3:
       (void)cache_.Start();
       return;
-    // The sampler reads in real time and our clock jumps: most of its time is
-    // UNKNOWN, so it is stopped sooner than started.
+    // The sampler reads in real time and this clock jumps: most of its time is UNKNOWN,
+    // so it is stopped more often than started.
     case 10:
     case 11:
     case 12:
@@ -93,7 +94,7 @@ void Worker::Rare() {
     case 5:
       return surroundings_.clock->Advance(std::chrono::seconds(random_.Below(150)));
     case 6:
-      (void)cache_.LeavingOrder();
+      (void)cache_.EvictionOrder();
       return;
     case 7:
     case 8:
@@ -115,7 +116,7 @@ void Worker::Apply() {
   switch (random_.Below(16)) {
     case 0:
       surroundings_.pressure->Set(std::nullopt);
-      break;  // UNKNOWN, for who reads it.
+      break;  // UNKNOWN, for readers of the source.
     case 1:
       surroundings_.pressure->Set(share);
       break;
@@ -136,15 +137,15 @@ void Worker::Apply() {
       break;
   }
   if (random_.OneIn(3)) return;
-  // Mostly there is room again soon; and time enough passes for a level to be
-  // left, but for few entries to become idle.
+  // Mostly there is room again soon; and enough time passes for a level to be left, but
+  // for few entries to become idle.
   surroundings_.pressure->Set(share * 0.6);
   (void)cache_.Apply(share * 0.6);
   surroundings_.clock->Advance(std::chrono::milliseconds(2100));
   (void)cache_.Apply(share * 0.6);
 }
 
-// What can be asked at any time, and must make sense whenever it is.
+// Queries that are valid at any time, and whose answers must make sense.
 void Worker::Look() {
   std::uint64_t entries = 0;
   cache_.ForEach([&](const Cache::EntryInfo& info) {
@@ -241,7 +242,7 @@ void Worker::Hold(std::size_t key, Lease lease, bool fresh) {
   const std::optional<std::uint64_t> count = Verify(key, lease.data(), lease.size(), "get");
   if (count) {
     if (lease.tokens() != TokensOf(key, *count)) board_.Fail("the tokens of another set");
-    // With one writer, what is read never goes back, and the writer itself
+    // With one writer, the version that is read never decreases, and the writer itself
     // reads what it wrote.
     if (fresh && Keys::IsOwn(key)) {
       const bool mine = key % board_.settings.threads == number_;
@@ -346,7 +347,7 @@ void Worker::Submit() {
     key = AnyKey();
     const std::uint64_t draw = random_.Below(10);
     if (draw < 5) {
-      // Sets of mine in flight could land in any order: everybody's keys only.
+      // Sets of my own keys could complete in any order in a batch: common keys only.
       key = Keys::kOwn + random_.Below(Keys::kCommon);
       const std::uint64_t set = board_.Issue(key);
       FillValue(key, set, DrawSize(&random_), &flight->values[i]);

@@ -1,6 +1,7 @@
-// A Worker is one thread's share of the mixed load: it does operations at
-// random, verifies every byte it reads, keeps leases over evictions, and
-// verifies them again when it lets go.
+// SPDX-License-Identifier: Apache-2.0
+// A Worker is one thread's share of the mixed load: it does random operations, verifies
+// every byte it reads, keeps leases over evictions, and verifies the bytes again when
+// it releases them.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace spillway::stress {
 
-// The world around the cache, which workers move, too.
+// The world around the cache, which workers also change.
 struct Surroundings {
   testing::ManualClock* clock;
   testing::ManualPressure* pressure;
@@ -31,7 +32,7 @@ class Worker {
 
   void Run(std::uint64_t ops);
 
-  // What it did, by its own count.
+  // Its operations, by its own count.
   struct Counts {
     std::uint64_t sets = 0;
     std::uint64_t refused = 0;
@@ -39,7 +40,7 @@ class Worker {
     std::uint64_t hits = 0;
     std::uint64_t misses = 0;
     std::uint64_t erased = 0;
-    std::uint64_t leases_over_departures = 0;  // Their key had left or changed when released.
+    std::uint64_t leases_over_departures = 0;  // The key was removed or changed before the release.
     std::uint64_t late = 0;                    // Ended with Deadline.
     std::uint64_t passes = 0;
   };
@@ -62,7 +63,7 @@ class Worker {
   void GetMany();
   void GetInto();
   void GetChain();
-  // `fresh`: read just now, so the newest of what this thread has read.
+  // `fresh`: read just now, so it is the newest version this thread has read.
   void Hold(std::size_t key, Lease lease, bool fresh = true);
   void Release(std::size_t at);
   void ReleaseSome();
@@ -72,7 +73,7 @@ class Worker {
   void Apply();
   void Look();
 
-  // Checks what was read of `key`; `count` comes back.
+  // Checks the bytes read for `key`; returns `count`.
   std::optional<std::uint64_t> Verify(std::size_t key, const std::byte* data, std::size_t size,
                                       const char* how);
   std::size_t AnyKey() { return random_.Below(Keys::kAll); }
@@ -88,7 +89,7 @@ class Worker {
   std::vector<std::byte> buffer_;
   std::vector<Held> held_;
   std::vector<std::unique_ptr<Flight>> flights_;
-  std::vector<std::uint64_t> acknowledged_;  // By key: count of my last set that was.
+  std::vector<std::uint64_t> acknowledged_;  // By key: count of my last acknowledged set.
   std::vector<std::uint64_t> seen_;          // By key: the newest count I have read.
 };
 

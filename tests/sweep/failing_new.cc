@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sweep/failing_new.h"
 
 #include <execinfo.h>

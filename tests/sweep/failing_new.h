@@ -1,5 +1,6 @@
-// Memory that is refused: this program's operator new throws when it is told
-// to. What the test itself allocates is not counted.
+// SPDX-License-Identifier: Apache-2.0
+// Memory that is refused: this program's operator new throws when it is told to.
+// Allocations of the test itself are not counted.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,12 @@ namespace spillway::sweep {
 
 // From now on allocation `number` (from 0) fails, or it and all after it.
 void FailNewAt(std::uint64_t number, bool for_good);
-// The first that fails says where, for addr2line.
+// The first failing allocation prints where it was called, for addr2line.
 void ShowFirstRefused();
 void HealNew();
 std::uint64_t CountedNews();
 
-// While it lives, this thread's allocations always work.
+// While it exists, this thread's allocations always succeed.
 class Exempt {
  public:
   Exempt();
@@ -22,7 +23,7 @@ class Exempt {
   Exempt& operator=(const Exempt&) = delete;
 };
 
-// The opposite, inside one: a call into the product.
+// Inside an Exempt: counts and fails allocations again, for a call into the product.
 class Counted {
  public:
   Counted();

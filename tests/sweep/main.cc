@@ -1,6 +1,7 @@
-// sweep: a scripted run of the whole cache, once for every file call, every
-// allocation and every chunk of memory that can fail in it, once or for good.
-// Each run is a process of its own: a crash is a finding, not the end.
+// SPDX-License-Identifier: Apache-2.0
+// sweep: a scripted run of the whole cache, once for every file call, every allocation
+// and every chunk of memory that can fail in it, once or for good. Each run is a
+// process of its own: a crash is a finding and does not end the sweep.
 //
 //   sweep [--kind io|full|new|map] [--runs N] [--seed S] [--dir D]
 //   sweep --kind K --number N [--for-good]      one run, here
@@ -36,7 +37,7 @@
 namespace spillway::sweep {
 namespace {
 
-// Longer than all that the script itself waits for.
+// Longer than all waits of the script together.
 constexpr auto kHungAfter = std::chrono::seconds(120);
 
 struct KindName {
@@ -91,7 +92,7 @@ std::optional<Settings> ReadArguments(int argc, char** argv) {
   return settings;
 }
 
-// An older value that came back is forgiven only where its writer was told.
+// An older value that came back is accepted only if its writer was told.
 bool IsGood(const Verdict& verdict) {
   return verdict.wrong + verdict.stale + verdict.left + verdict.lost + verdict.escaped == 0;
 }
@@ -122,7 +123,7 @@ class Sweep {
     const pid_t child = ::fork();
     if (child == 0) {
       *one.verdict = RunScript(one.dir.string(), fault);
-      std::exit(0);  // With all that a sanitizer does at the end.
+      std::exit(0);  // Runs the sanitizers' checks at exit.
     }
     under_way_.emplace(child, one);
   }
@@ -201,7 +202,7 @@ bool IsGood(const Sweep::Tally& tally) {
   return tally.crashed + tally.hung == 0 && IsGood(tally.sum);
 }
 
-// How often a thing is done in a run in which nothing fails.
+// How many calls of that kind a run without faults makes.
 std::uint64_t CallsOf(Kind kind, const std::filesystem::path& scratch) {
   auto* const verdict = static_cast<Verdict*>(
       ::mmap(nullptr, sizeof(Verdict), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -243,7 +244,7 @@ int Main(int argc, char** argv) {
     Sweep sweep(scratch);
     for (const KindName& kind : kKinds) {
       if (settings->kind && *settings->kind != kind.kind) continue;
-      // Threads take turns as they like: the most of a few runs.
+      // Threads run in any order: take the most of a few runs.
       std::uint64_t calls = 0;
       for (int count = 0; count < 4; ++count) {
         calls = std::max(calls, CallsOf(kind.kind, scratch));
@@ -284,7 +285,7 @@ int Main(int argc, char** argv) {
 }  // namespace spillway::sweep
 
 int main(int argc, char** argv) {
-  // Where it was thrown, for addr2line: nothing here needs memory.
+  // Prints where it was thrown, for addr2line, without allocating.
   std::set_terminate([] {
     void* frames[40];
     ::backtrace_symbols_fd(frames, ::backtrace(frames, 40), STDERR_FILENO);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sweep/script.h"
 
 #include <dirent.h>
@@ -39,7 +40,8 @@ std::string ValueOf(const std::string& key, unsigned version, std::size_t bytes)
   return value;
 }
 
-// Until `holds` does; false: not in 20 s, which even a busy machine has.
+// Waits until `holds` returns true; false: not in 20 s, which even a busy machine
+// meets.
 template <typename Holds>
 bool Eventually(std::chrono::milliseconds between, Holds&& holds) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -58,7 +60,7 @@ int OpenDescriptors() {
   return count;
 }
 
-// All that fails in this run, counted over everything that is opened in it.
+// All faults of this run, counted over everything that is opened in it.
 class Faults {
  public:
   explicit Faults(const Fault& fault) : fault_(fault) {
@@ -136,7 +138,7 @@ class Run {
     unsigned last = 0;     // Ever tried.
     std::size_t bytes = 0;
     std::map<unsigned, std::size_t> sizes;
-    bool told = false;  // Since it was written last, that an older one may come back.
+    bool told = false;  // Since the last write: told that an older value may come back.
   };
 
   void Lost(const char* what) {
@@ -144,7 +146,7 @@ class Run {
     std::fprintf(stderr, "sweep: %s\n", what);
   }
 
-  // A call into the product. `escaped` counts what it throws.
+  // Makes a call into the product. `escaped` counts the exceptions it throws.
   template <typename Call>
   bool Into(std::uint64_t* escaped, Call&& call) {
     try {
@@ -163,8 +165,8 @@ class Run {
     options.host_capacity = 2 * kMiB;
     options.disk_dir = dir_;
     options.disk_capacity = 16 * kMiB;
-    options.write_behind_after = Duration::zero();
-    options.write_behind_rate.reset();
+    options.write_back_after = Duration::zero();
+    options.write_back_rate.reset();
     options.sample_period = std::chrono::milliseconds(2);
     options.room_wait = std::chrono::milliseconds(100);
     options.entries_max = 4096;
@@ -173,7 +175,7 @@ class Run {
     options.disk_pressure = disk_pressure_;
     const Seams seams = faults_.seams();
     std::string why;
-    // As Cache::Open, which says NoMemory where this throws.
+    // As Cache::Open, which returns NoMemory where this throws.
     Into(&verdict_.thrown, [&] {
       auto parts = OpenParts(options, seams);
       if (!parts) return;
@@ -235,7 +237,7 @@ class Run {
     return answer;
   }
 
-  // Whatever becomes of the call, what it lent is good and comes back.
+  // Whatever the call returns, the leases it gave are valid and are released.
   void GetSeveral() {
     const std::vector<std::string_view> keys = {"key1", "key5", "key6", "key16"};
     std::vector<Lease> leases(keys.size());
@@ -263,21 +265,21 @@ class Run {
     });
   }
 
-  // How many were there.
+  // Returns how many values are there.
   std::uint64_t ReadAll(bool reopened) {
     std::uint64_t found = 0;
     for (const auto& [key, known] : known_) found += Get(key, reopened) == 1 ? 1 : 0;
     return found;
   }
 
-  // Moves get some time.
+  // Gives transfers some time.
   void Rest(int looks) {
     for (int i = 0; i < looks; ++i) {
       bool idle = false;
       Into(&verdict_.thrown, [&] {
         const Stats stats = cache_->stats();
-        idle = stats.moves.under_way == 0 && stats.host.bytes == stats.host.backed &&
-               stats.device.bytes == stats.device.backed;
+        idle = stats.moves.in_flight == 0 && stats.host.bytes == stats.host.clean &&
+               stats.device.bytes == stats.device.clean;
       });
       if (idle) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -353,7 +355,7 @@ class Run {
     Stats stats;
     (void)Eventually(std::chrono::milliseconds(1), [&] {
       stats = cache_->stats();
-      return stats.device.bytes + stats.host.bytes + stats.disk.bytes + stats.moves.under_way == 0;
+      return stats.device.bytes + stats.host.bytes + stats.disk.bytes + stats.moves.in_flight == 0;
     });
     const Bytes left = stats.device.bytes + stats.host.bytes + stats.disk.bytes;
     if (left > 0 || stats.leases > 0 || stats.reservations > 0 || stats.entries > 0) {
@@ -388,7 +390,7 @@ Verdict RunScript(const std::string& dir, const Fault& fault) {
     Run run(dir, fault);
     verdict = run.Go();
   }
-  // The memory of the process's own files is not ours to count: one look more.
+  // The process's own memory for files is not counted here: look again.
   int after = 0;
   if (!Eventually(std::chrono::milliseconds(5), [&] {
         after = OpenDescriptors();

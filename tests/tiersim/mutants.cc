@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiersim/mutants.h"
 
 #include <iterator>
@@ -16,9 +17,9 @@ struct Known {
 };
 
 constexpr Known kKnown[] = {
-    {Mutant::kBackedMarkKept, "BackedMarkKept", 1},
-    {Mutant::kLandingLeaked, "LandingLeaked", 1},
-    {Mutant::kPassingLeaked, "PassingLeaked", 1},
+    {Mutant::kCleanMarkKept, "CleanMarkKept", 1},
+    {Mutant::kDestinationLeaked, "DestinationLeaked", 1},
+    {Mutant::kStagingLeaked, "StagingLeaked", 1},
     {Mutant::kReplacedGetMisses, "ReplacedGetMisses", 3},
     {Mutant::kTornMoveCommitted, "TornMoveCommitted", 4},
     {Mutant::kFailedMoveCommitted, "FailedMoveCommitted", 4},
@@ -26,7 +27,7 @@ constexpr Known kKnown[] = {
     {Mutant::kTwoLoadsOfOne, "TwoLoadsOfOne", 4},
     {Mutant::kErasedBlobStays, "ErasedBlobStays", 5},
     {Mutant::kPinKept, "PinKept", 5},
-    {Mutant::kAsideForgotten, "AsideForgotten", 5},
+    {Mutant::kCandidateForgotten, "CandidateForgotten", 5},
     {Mutant::kEmergencyTakesMoves, "EmergencyTakesMoves", 6},
     {Mutant::kParentLeavesFirst, "ParentLeavesFirst", 7},
     {Mutant::kDestroyedNotDemoted, "DestroyedNotDemoted", 7},
@@ -36,12 +37,18 @@ constexpr Known kKnown[] = {
     {Mutant::kRunningDestroyed, "RunningDestroyed", 7},
     {Mutant::kGraphChangesMissed, "GraphChangesMissed", 7},
     {Mutant::kFailedLoadForgotten, "FailedLoadForgotten", 8},
-    {Mutant::kParkedNeverWoken, "ParkedNeverWoken", 8},
+    {Mutant::kPendingSetNeverRetried, "PendingSetNeverRetried", 8},
     {Mutant::kGoingNeverReturned, "GoingNeverReturned", 8},
+    {Mutant::kBusyNotAskedAgain, "BusyNotAskedAgain", 8},
     {Mutant::kOldBlobAdopted, "OldBlobAdopted", 9},
-    {Mutant::kRevokeForgotten, "RevokeForgotten", 9},
+    {Mutant::kTombstoneForgotten, "TombstoneForgotten", 9},
+    {Mutant::kPartialGroupLost, "PartialGroupLost", 9},
+    {Mutant::kDeadlineUntold, "DeadlineUntold", 9},
+    {Mutant::kLostRangeTrusted, "LostRangeTrusted", 9},
+    {Mutant::kGoneErasePending, "GoneErasePending", 9},
+    {Mutant::kDiskEntriesUncounted, "DiskEntriesUncounted", 1},
 };
-static_assert(std::size(kKnown) == static_cast<std::size_t>(Mutant::kCount) -
+static_assert(std::size(kKnown) == static_cast<std::size_t>(kFirstIndexMutant) -
                                        static_cast<std::size_t>(kFirstTierMutant),
               "every mutant of several tiers has a name and a line");
 
@@ -73,7 +80,7 @@ sim::RunResult RunSeeds(const sim::RunOptions& options) {
     one.told = told;
     auto world = std::make_unique<World>(one);
     const sim::Outcome outcome = world->Run();
-    // Taking a broken world apart would only break more.
+    // Destroying a broken world would only break more.
     if (outcome.failed) (void)world.release();
     return outcome;
   });

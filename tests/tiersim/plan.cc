@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiersim/plan.h"
 
 #include <algorithm>
@@ -39,7 +40,7 @@ void DrawTiers(Rng& rng, Plan* plan) {
   for (const TierId tier : kTierIds) {
     TierPlan& one = plan->tiers[IndexOf(tier)];
     if (!one.there) continue;
-    // From a few entries to all of them, below more often than above.
+    // Room for a few entries up to all of them, in lower tiers more often for all.
     const Bytes share = rng.OneOf<Bytes>({8, 20, 40, 70, 150}) * (1 + IndexOf(tier));
     Bytes capacity = std::clamp<Bytes>(all * share / 100, 2 * plan->chunk, 4 * kMiB);
     // Blobs take whole pages, and one for the header.
@@ -86,8 +87,8 @@ void DrawOptions(Rng& rng, Plan* plan) {
     t.critical = t.pressure + 0.02 + 0.1 * rng.Unit();
     t.emergency = t.critical + 0.02 + 0.05 * rng.Unit();
   }
-  options.write_behind_after.reset();
-  if (rng.Percent(75)) options.write_behind_after = ticks(1, 300);
+  options.write_back_after.reset();
+  if (rng.Percent(75)) options.write_back_after = ticks(1, 300);
   options.scrub_every.reset();
   if (rng.Percent(40)) options.scrub_every = ticks(50, 3000);
   options.emergency_time = rng.Percent(20) ? Duration::zero() : ticks(2, 200);
@@ -115,10 +116,10 @@ void DrawWeights(Rng& rng, Plan* plan) {
   plan->slow_percent = rng.OneOf<std::uint32_t>({0, 0, 5, 40});
   plan->fail_percent = rng.OneOf<std::uint32_t>({0, 0, 2, 15});
   plan->tear_percent = rng.OneOf<std::uint32_t>({0, 0, 2, 10});
-  const std::array<std::uint32_t, kDos> usual = {300, 150, 40, 60, 100, 30, 1,  20, 15, 10,
-                                                 20,  8,   60, 30, 25,  1,  20, 4,  2,  5,
-                                                 4,   4,   3,  4,  1,   1,  80, 20};
-  for (std::size_t i = 0; i < kDos; ++i) {
+  const std::array<std::uint32_t, kDos - 1> usual = {300, 150, 40, 60, 100, 30, 1,  20, 15, 10,
+                                                     20,  8,   60, 30, 25,  1,  20, 4,  2,  5,
+                                                     4,   4,   3,  4,  1,   1,  80, 20};
+  for (std::size_t i = 0; i < usual.size(); ++i) {
     const std::uint64_t luck = rng.Below(10);
     plan->weights[i] = luck < 5 ? usual[i] * 4 : luck < 7 ? 0 : usual[i] * 10;
   }
@@ -133,7 +134,7 @@ void DrawWeights(Rng& rng, Plan* plan) {
   if (!plan->Has(TierId::kDisk)) {
     for (const Do disk : {Do::kFileFaults, Do::kBitRot, Do::kSlowDisk}) weight(disk) = 0;
   }
-  // Worlds without any fault, too: there nothing may be lost.
+  // Also worlds without any fault: nothing may be lost there.
   if (rng.Percent(35)) {
     for (const Do wrong : {Do::kTierRefuses, Do::kFileFaults, Do::kBitRot}) weight(wrong) = 0;
     plan->fail_percent = plan->tear_percent = 0;
@@ -144,6 +145,9 @@ void DrawWeights(Rng& rng, Plan* plan) {
   if (!plan->graph) weight(Do::kGraph) = weight(Do::kHint) = 0;
   weight(Do::kRestart) = rng.Percent(25) ? 3 : 0;
   weight(Do::kCrash) = rng.Percent(40) ? 4 : 0;
+  weight(Do::kDeadline) = plan->keys.size() % 3 == 0 ? 0 : 60;
+  plan->gone_percent = rng.OneOf<std::uint32_t>({0, 10, 40});
+  if (weight(Do::kCrash) > 0) plan->kill_percent = rng.OneOf<std::uint32_t>({0, 5, 30});
   plan->weights_sum = 0;
   for (const std::uint32_t w : plan->weights) plan->weights_sum += w;
 }
@@ -157,7 +161,7 @@ Plan Plan::Draw(std::uint64_t seed) {
   DrawOptions(rng, &plan);
   DrawTiers(rng, &plan);
   DrawWeights(rng, &plan);
-  // Last, so that worlds with another policy are what they were.
+  // Drawn last, so that worlds with another policy stay as they were.
   if (plan.options.policy != "workflow" && rng.Percent(20)) {
     plan.options.policy = "score";
     plan.options.history_entries = rng.OneOf<std::uint64_t>({0, 4, 1000});
@@ -188,7 +192,7 @@ std::string Plan::Describe() const {
              "{} clients, {} leases, moves: {} % slow, {} % fail, {} % torn\n",
              ms(tick), maybe(options.ttl), maybe(options.host_ttl), maybe(options.disk_ttl),
              ms(options.idle_normal), ms(options.idle_critical), ms(options.dwell),
-             ms(options.emergency_time), maybe(options.write_behind_after),
+             ms(options.emergency_time), maybe(options.write_back_after),
              maybe(options.scrub_every), options.token_budget.value_or(-1), clients, leases_max,
              slow_percent, fail_percent, tear_percent);
 }

@@ -1,6 +1,6 @@
-// The simulator of several tiers, shortly: worlds in which all must be well,
-// and planted bugs each of which it must see. SPILLWAY_SIM_SEEDS runs more
-// worlds.
+// SPDX-License-Identifier: Apache-2.0
+// The simulator of several tiers, a short run: worlds in which all must be well, and
+// planted bugs each of which it must find. SPILLWAY_SIM_SEEDS runs more worlds.
 #include <cstdlib>
 #include <string>
 
@@ -29,7 +29,7 @@ TEST(TierSimulator, FindsNothingWrong) {
                   << options.events;
   }
   EXPECT_EQ(result.seeds, options.seeds);
-  EXPECT_GT(result.twice, 0U);  // Some were lived through twice.
+  EXPECT_GT(result.twice, 0U);  // Some were run twice.
 }
 
 TEST(TierSimulator, DrawsTheSameEventsFromTheSameSeed) {
@@ -65,7 +65,7 @@ TEST_P(PlantedTierBug, IsSeen) {
 
 INSTANTIATE_TEST_SUITE_P(Each, PlantedTierBug,
                          testing::Range(static_cast<int>(kFirstTierMutant),
-                                        static_cast<int>(Mutant::kCount)),
+                                        static_cast<int>(kFirstIndexMutant)),
                          [](const testing::TestParamInfo<int>& bug) {
                            return std::string(Name(static_cast<Mutant>(bug.param)));
                          });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiersim/watched.h"
 
 #include <fmt/format.h>
@@ -58,13 +59,13 @@ void WatchedDisk::Quarantine(BlobId id) {
   if (Forget(id)) disk_->Quarantine(id);
 }
 
-void WatchedDisk::Revoke(BlobId id) {
+void WatchedDisk::Tombstone(BlobId id) {
   const auto found = blobs_.find(id);
   if (found == blobs_.end()) {
     return verdict_->Fail(sim::kOneOwner, fmt::format("blob {} was revoked that nobody holds", id));
   }
   watch_.gone(id, found->second, false);
-  disk_->Revoke(id);
+  disk_->Tombstone(id);
 }
 
 Status WatchedDisk::Read(BlobId id, const BlobFacts& expected, std::byte* to, Seal* seal,

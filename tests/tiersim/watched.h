@@ -1,5 +1,6 @@
-// Tiers seen through glass: who holds which bytes, and whether anything is
-// given back that a move still reads or writes. Below them things go wrong.
+// SPDX-License-Identifier: Apache-2.0
+// Tiers under observation: which entry holds which bytes, and whether anything is freed
+// that a transfer still reads or writes. Faults happen below them.
 #pragma once
 
 #include <functional>
@@ -16,8 +17,8 @@
 
 namespace spillway::tiersim {
 
-// Memory. What is told of a block or blob that goes: the watcher objects if a
-// move is under way on it.
+// A memory tier. The watcher is told of every block or blob that is freed, and objects
+// if a transfer uses it.
 class WatchedTier final : public Tier {
  public:
   using Gone = std::function<void(const std::byte*)>;
@@ -28,8 +29,11 @@ class WatchedTier final : public Tier {
   Bytes capacity() const override { return tier_->capacity(); }
   Result<std::byte*> Allocate(Bytes bytes) override;
   void Free(std::byte* block, Bytes bytes, bool backed = false) override;
-  void SetBacked(std::byte* block, Bytes bytes, bool backed) override {
-    tier_->SetBacked(block, bytes, backed);
+  bool TakesInPlaceOf(const std::byte* block, Bytes bytes, Bytes instead) override {
+    return tier_->TakesInPlaceOf(block, bytes, instead);
+  }
+  void SetClean(std::byte* block, Bytes bytes, bool backed) override {
+    tier_->SetClean(block, bytes, backed);
   }
   Bytes allocated() const override { return tier_->allocated(); }
   void ReleaseSpare() override { tier_->ReleaseSpare(); }
@@ -37,12 +41,13 @@ class WatchedTier final : public Tier {
   Bytes clean() const override { return tier_->clean(); }
   Status Write(std::byte* block, const Source& source) override;
   Status Read(const std::byte* block, Bytes bytes, const Sink& sink) const override {
-    // Core::CopyOut asks the device for whatever is lent, also from other tiers.
+    // Core::CopyOut asks the device for all leased bytes, also for those of other
+    // tiers.
     ScatterFromHost(block, bytes, sink);
     return {};
   }
 
-  // The next write arrives changed: torn from some byte on, or one bit of it.
+  // The next write arrives damaged: torn from some byte on, or with one bit flipped.
   void DamageNext(std::uint64_t how) { damage_ = how | 1; }
   void DamageNothing() { damage_ = 0; }
   std::uint64_t refusals() const { return refusals_; }
@@ -58,8 +63,8 @@ class WatchedTier final : public Tier {
 class WatchedDisk final : public BlobStore {
  public:
   struct Watch {
-    // A blob is given up or, if only its key has gone, revoked; `meta` is that
-    // of its facts.
+    // A blob is freed or, if only its key is gone, revoked; `meta` is that of its
+    // facts.
     std::function<void(BlobId id, const std::string& meta, bool freed)> gone;
     std::function<void(const std::string& meta)> taken;
     std::function<bool()> settles;
@@ -77,27 +82,33 @@ class WatchedDisk final : public BlobStore {
   Result<BlobId> Allocate(const BlobFacts& facts) override;
   void Free(BlobId id) override;
   void Quarantine(BlobId id) override;
-  void Revoke(BlobId id) override;
+  void Tombstone(BlobId id) override;
+  void ChangeDeadline(BlobId id, std::optional<std::int64_t> expires_unix_ns) override {
+    disk_->ChangeDeadline(id, expires_unix_ns);
+  }
   Status Write(BlobId id, const BlobFacts& facts, Seal* seal, const Source& source,
                const std::atomic<bool>* cancelled) override {
     return disk_->Write(id, facts, seal, source, cancelled);
   }
   Status Read(BlobId id, const BlobFacts& expected, std::byte* to, Seal* seal,
               const std::atomic<bool>* cancelled) override;
+  void WriteBatch(std::span<BlobWrite> writes) override { disk_->WriteBatch(writes); }
+  void VerifyBatch(std::span<BlobWrite> writes) override { disk_->VerifyBatch(writes); }
+  bool is_out_of_space() const override { return disk_->is_out_of_space(); }
   void StartLoading(std::function<void(std::vector<Found>, bool done)> found) override;
-  // While loading, settling waits in real time for what the seed decides: not
-  // here, and nothing is concluded from it.
-  bool needs_settling() const override {
-    return health() != Health::kLoading && watch_.settles() && disk_->needs_settling();
+  // While loading, settling would wait in real time for what the seed decides: not
+  // here, and no conclusion is drawn from it.
+  bool has_pending_deletes() const override {
+    return health() != Health::kLoading && watch_.settles() && disk_->has_pending_deletes();
   }
-  bool Settle(Duration within) override { return disk_->Settle(within); }
+  bool FlushDeletes(Duration within) override { return disk_->FlushDeletes(within); }
   bool has_unseen() const override { return disk_->has_unseen(); }
-  void RevokeUnseen() override { disk_->RevokeUnseen(); }
-  std::string unsettled_why() const override { return disk_->unsettled_why(); }
+  void TombstoneUnseen() override { disk_->TombstoneUnseen(); }
+  std::string pending_why() const override { return disk_->pending_why(); }
   Status Sync() override { return disk_->Sync(); }
   Status Close() override { return disk_->Close(); }
 
-  // Whose they are, by what their facts' meta says.
+  // Their owners, by the meta of their facts.
   const std::map<BlobId, std::string>& blobs() const { return blobs_; }
   std::uint64_t refusals() const { return refusals_; }
   std::uint64_t reads() const { return reads_; }

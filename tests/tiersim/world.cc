@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiersim/world.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include "cache/testing/group_counts.h"
 #include "tier/arena_tier.h"
 #include "tiersim/world_parts.h"
 
@@ -68,10 +70,11 @@ DiskOptions World::OptionsOfDisk() const {
   return options;
 }
 
-// Our process starts; what an earlier one left on disk is still to be found.
+// Starts our process; what an earlier one left on disk is still to be found.
 void World::Open() {
   spillway::Options options = plan_.options;
   options.clock = clock_;
+  options.key_group = &spillway::testing::GroupByLastByte;
   options.on_event = [this](const Event& event) { OnCacheEvent(event); };
   options.on_level = [this](const LevelChange& change) {
     for (const TierId tier : kTierIds) {
@@ -114,9 +117,11 @@ void World::Open() {
   ways_ = {.device = parts.tiers.device.get(),
            .host = parts.tiers.host.get(),
            .disk = parts.tiers.disk.get()};
+  parts.close_within = {};
+  parts.load_within = {};
   parts.strand = std::make_unique<SimStrand>(this);
   parts.executor = std::make_unique<SimExecutor>(this);
-  parts.mover = std::make_unique<SimMover>(this);
+  parts.transfer_queue = std::make_unique<SimTransferQueue>(this);
   parts.reserve = plan_.reserve;
   parts.hash_bits = plan_.hash_bits;
   parts.moves_per_step = plan_.moves_per_step;
@@ -149,10 +154,12 @@ sim::Outcome World::Run() {
 }
 
 void World::Step() {
+  if (std::exchange(kill_next_, false)) return Crash(false);
   PassTime();
-  const std::size_t waits = pending_.size() + moves_.size();
+  const std::size_t waits = pending_.size() + transfers_.size();
   const bool crowded = waits >= 4 * plan_.clients + 100;
   if (waits > 0 && (crowded || rng_.Percent(plan_.queue_percent))) return RunSomething();
+  if (ledger_.TakeRemoval() && rng_.Percent(plan_.gone_percent)) return WriteGone();
   Act(static_cast<Do>(rng_.ByWeight(plan_.weights, plan_.weights_sum)));
 }
 
@@ -168,7 +175,7 @@ void World::PassTime() {
   }
   if (sampling_ && now() >= next_sample_) {
     next_sample_ = now() + plan_.options.sample_period;
-    // Sources may be silent, too.
+    // Sources may also give no reading.
     if (unknown_until_ < verdict_.event || rng_.OneIn(3)) DoSample();
   }
 }
@@ -235,11 +242,13 @@ void World::Act(Do what) {
     case Do::kRestart:
       return Restart();
     case Do::kCrash:
-      return Crash();
+      return Crash(rng_.Percent(60));
     case Do::kGraph:
       return DoGraph();
     case Do::kHint:
       return DoHint();
+    case Do::kDeadline:
+      return DoChangeDeadline();
     case Do::kCount:
       return;
   }

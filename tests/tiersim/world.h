@@ -1,12 +1,13 @@
-// A World is one seed come to life: the real cache with several tiers on a
-// simulated strand, executor, mover, memory, disk and clock; clients who use
-// it, others who want its memory, and things that go wrong. One thread, no time
-// but its own, no chance but the seed's. Tasks, copies, moves and steps of
-// relief wait in one pool, and the seed picks who is next.
+// SPDX-License-Identifier: Apache-2.0
+// A World is one seed come to life: the real cache with several tiers on a simulated
+// strand, executor, transfer queue, memory, disk and clock; clients that use it, others
+// that want its memory, and faults. One thread, only simulated time, and no randomness
+// but the seed's. Tasks, copies, transfers and steps of relief are in one pool, and the
+// seed picks what runs next.
 //
-// Who leaves is not foretold, as tests/sim does for one tier. What must hold
-// whoever leaves is checked: against the ledger of what was asked for, against
-// a list of who holds which bytes, and against every event that is announced.
+// Evictions are not predicted, as tests/sim does for one tier. What must hold for any
+// eviction is checked: against the ledger of what was asked for, against a list of
+// which entry holds which bytes, and against every event that is announced.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@
 
 #include "cache/batch.h"
 #include "cache/core.h"
-#include "cache/move.h"
+#include "cache/transfer.h"
 #include "device/testing/fake_device.h"
 #include "sim/curve.h"
 #include "sim/rng.h"
@@ -57,11 +58,11 @@ class World {
  private:
   class SimStrand;
   class SimExecutor;
-  class SimMover;
+  class SimTransferQueue;
   class OnStrand;
   class Waiting;
 
-  // One operation under way.
+  // One operation in flight.
   struct Flight {
     World* world = nullptr;
     Operation operation;
@@ -87,8 +88,8 @@ class World {
     Strand::Task* task = nullptr;
     std::unique_ptr<Core::PassSteps> pass{};
   };
-  struct Carrying {  // A move that has not been carried.
-    Move* move = nullptr;
+  struct PendingTransfer {  // A transfer that has not run.
+    Transfer* move = nullptr;
     TimePoint ready;
   };
 
@@ -109,27 +110,34 @@ class World {
   Store& store() { return core_->engine().store(); }
   std::uint32_t SlotOf(KeyNo key);
 
-  // world_tasks.cc: what is pending takes its turn.
+  // world_tasks.cc: runs pending tasks.
   void Posted(Strand::Task* task);
   void RunOnStrand(Strand::Task* task);
   void RunPending(std::size_t at);
-  void CarryMove(std::size_t at, bool faults);
-  void CarryAll();
+  void RunTransferAt(std::size_t at, bool faults);
+  Transfer* TakeMove(std::size_t at);
+  void RunBatchWith(Transfer* first);
+  void Carried(Transfer* transfer);
+  void RunAllTransfers();
   void RunSomething();
   void Settle();
-  void StartMove(Move* move);
+  void StartMove(Transfer* transfer);
   void SeeWritten();
   void CheckNotMoving(const std::byte* block, BlobId blob);
   void SeeAdopted();
   void SeeAdoptedAndGone(const Event& event);
 
   // world_clients.cc
+  void WriteGone();
+  KeyNo KeyToWrite();
   KeyNo AnyKey() { return static_cast<KeyNo>(rng_.Below(plan_.keys.size())); }
   void LookIfOverdue(KeyNo key);
   Flight& NewFlight(KeyNo key, Operation::Kind kind);
   void Submit(Flight& flight);
   void Completed(Flight& flight);
   void SetCompleted(Flight& flight);
+  // What it replaced, erased or found removed must not come back.
+  void EndedForGood(const Flight& flight);
   void GetCompleted(Flight& flight);
   void CheckRefusal(const Flight& flight);
   void DoSet();
@@ -138,6 +146,7 @@ class World {
   void DoErase();
   void DoClear();
   void DoTouch();
+  void DoChangeDeadline();
   void DoContains();
   void DoMatch();
   void DoPrefetch();
@@ -164,17 +173,18 @@ class World {
   void OnCacheEvent(const Event& event);
   void JudgeLeft(const Event& event, TierId tier, SetNo set);
   void JudgeDestroyed(const Event& event, TierId tier, SetNo set);
-  // Healthy, known, not in EMERGENCY, with free room: and it does take it.
-  bool CouldTake(TierId tier, Bytes size);
+  // Whether the tier is healthy, known, not in EMERGENCY and has free room, and does
+  // take it. `after_rest`: soon, if not in the moment after a failed copy.
+  bool CouldTake(TierId tier, Bytes size, bool after_rest);
   Bytes FreeRoom(TierId tier);
   std::uint64_t Refusals() const;
 
-  // world_graph.cc: what clients say of the future, and who leaves by it.
+  // world_graph.cc: clients' predictions, and evictions by them.
   void DoGraph();
   void BeginRun(const std::string& run);
   void DoHint();
-  void JudgeForeseen(const Event& event, TierId tier, SetNo set);
-  bool MustBeSpared(TierId tier, SetNo set);
+  void JudgeWorkflow(const Event& event, TierId tier, SetNo set);
+  bool MustBeProtected(TierId tier, SetNo set);
   bool IsWanted(SetNo set);
 
   // world_audit.cc: accounts, by brute force.
@@ -187,10 +197,14 @@ class World {
   void Calm();
   void EndFlights();
   void Restart();
-  void Crash();
+  void FlushFirst();
+  void Crash(bool power);
   using Listing = std::map<std::string, SetNo>;
   Listing ListDisk();
-  void Reopen(bool clean, bool power, const std::set<SetNo>& required);
+  void RotJournal(std::set<SetNo>* required);
+  void JudgeDeadline(SetNo set);
+  void Reopen(bool clean, bool power, const std::set<SetNo>& known,
+              const std::set<SetNo>& required);
   void CloseDown();
 
   const Options options_;
@@ -211,37 +225,40 @@ class World {
   std::array<testing::FakeDevice*, 2> devices_{};
   WatchedDisk* disk_ = nullptr;
   DiskStore* real_disk_ = nullptr;
-  Ways ways_;
+  TransferPaths ways_;
   bool loading_ = false;
-  Listing found_;                 // On disk when this life began, not adopted yet.
-  std::set<KeyNo> touched_;       // Set or erased since, while loading.
-  std::uint64_t epoch_ = 0;       // Good syncs.
-  bool disk_trouble_ = false;     // What a sync said may not be so.
-  bool journal_trouble_ = false;  // Records may have been damaged.
+  std::map<SetNo, TimePoint> listed_deadlines_;  // As ListDisk found them.
+  Listing found_;                                // On disk when this life began, not adopted yet.
+  std::set<KeyNo> touched_;                      // Set or erased since, while loading.
+  std::uint64_t epoch_ = 0;                      // Good syncs.
+  bool disk_trouble_ = false;                    // The result of a sync may be wrong.
+  bool journal_trouble_ = false;                 // Records may have been damaged.
+  bool kill_next_ = false;
+  bool writes_gone_ = false;
   std::array<TimePoint, kTiers> failed_at_{};
   std::array<TimePoint, kTiers> level_since_{};
   std::array<std::size_t, kTiers * kTiers> waiting_{};
 
   std::vector<Pending> pending_;
-  std::vector<Carrying> moves_;
-  std::set<const Move*> under_way_;  // Carried or not, and not ended.
+  std::vector<PendingTransfer> transfers_;
+  std::set<const Transfer*> under_way_;  // Run or not, and not ended.
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<Holding> holdings_;
-  bool dead_ = false;  // What happens now is not looked at.
+  bool dead_ = false;  // What happens now is ignored.
   bool on_strand_ = false;
-  bool waiting_now_ = false;  // Whoever posts waits for it.
+  bool waiting_now_ = false;  // The caller of Post waits for the task.
   bool closing_ = false;
-  bool calm_ = false;  // All is over: nothing is slow.
+  bool calm_ = false;  // After the last event: nothing is slow.
   const Strand::Task* copying_ = nullptr;
   Flight* submitting_ = nullptr;
-  Flight* running_ = nullptr;  // Whose task is on the strand.
+  Flight* running_ = nullptr;  // The flight whose task is on the strand.
   std::map<const Strand::Task*, Flight*> tasks_;
 
-  // What is being done, as events are judged by it.
+  // What is being done; events are judged by it.
   bool giving_back_ = false;
   bool clearing_ = false;
   std::uint64_t refusals_before_ = 0;
-  bool damaged_ = false;  // Something on disk may not be what it was.
+  bool damaged_ = false;  // Something on disk may be damaged.
   bool sampling_ = false;
   TimePoint next_sample_;
   std::uint64_t unknown_until_ = 0;  // Event number, as the next.

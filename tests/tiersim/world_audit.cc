@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // Accounts, by brute force: every byte of every tier has exactly one owner.
 #include <fmt/format.h>
 
 #include "base/printable.h"
+#include "cache/testing/group_counts.h"
 #include "tiersim/world_parts.h"
 
 namespace spillway::tiersim {
@@ -51,10 +53,10 @@ void World::Audit() {
     for (const TierId tier : kTierIds) {
       if (!Has(copies, tier)) continue;
       bytes[IndexOf(tier)] += slot.size;
-      if (record.backed_in(tier)) backed[IndexOf(tier)] += slot.size;
+      if (record.clean_in(tier)) backed[IndexOf(tier)] += slot.size;
     }
     if (Has(copies, TierId::kDisk)) own(record.below->blob, id);
-    if (record.below != nullptr && record.below->passing != nullptr) passing += slot.size;
+    if (record.below != nullptr && record.below->staging != nullptr) passing += slot.size;
     if (state != SlotState::kVisible) continue;
     const KeyNo key = ledger_.NumberOf(slot.key());
     const SetNo set = key == kNoKey ? 0 : ledger_.current(key);
@@ -65,17 +67,17 @@ void World::Audit() {
       return Fail(sim::kValues,
                   fmt::format("'{}' is there, and can't be found", Printable(slot.key())));
     }
-    if (!core_->engine().IsInLine(id)) {
+    if (!core_->engine().IsQueued(id)) {
       return Fail(sim::kOneOwner,
                   fmt::format("'{}' is a leaf and stands in no line", Printable(slot.key())));
     }
     const bool in_memory = Has(copies, TierId::kDevice) || Has(copies, TierId::kHost) ||
-                           (record.below != nullptr && record.below->passing != nullptr);
+                           (record.below != nullptr && record.below->staging != nullptr);
     if ((slot.data.load() != nullptr) != in_memory && slot.size > 0) {
       return Fail(sim::kAllOrNothing,
                   fmt::format("'{}' is lent from nowhere", Printable(slot.key())));
     }
-    // What can be read is what was set, wherever it lies in memory.
+    // Bytes that can be read are the bytes that were set, wherever in memory they are.
     for (const std::byte* block :
          {Has(copies, TierId::kHost) ? record.below->host : nullptr, slot.data.load()}) {
       if (block == nullptr || slot.size == 0) continue;
@@ -100,33 +102,36 @@ void World::Audit() {
                   fmt::format("'{}' counts its children wrong", Printable(slots.slot(id).key())));
     }
   }
-  for (const Move* move : under_way_) {
-    if (move->owner != core_.get()) continue;
-    if (move->passing) {
-      passing += move->bytes;
-    } else if (move->to != move->from) {
-      bytes[IndexOf(move->to)] += move->bytes;
-      if (move->to == TierId::kDisk) own(move->landing.blob, move->id.slot);
+  if (const std::string wrong = spillway::testing::WrongCounts(store()); !wrong.empty()) {
+    return Fail(sim::kAccounting, wrong);
+  }
+  for (const Transfer* transfer : under_way_) {
+    if (transfer->owner != core_.get()) continue;
+    if (transfer->staging) {
+      passing += transfer->bytes;
+    } else if (transfer->to != transfer->from) {
+      bytes[IndexOf(transfer->to)] += transfer->bytes;
+      if (transfer->to == TierId::kDisk) own(transfer->destination.blob, transfer->id.slot);
     }
   }
   for (const TierId tier : kTierIds) {
     if (!plan_.Has(tier)) continue;
     const std::size_t at = IndexOf(tier);
     if (tier == TierId::kDisk && loading_) continue;
-    if (bytes[at] != store().bytes(tier) || backed[at] != store().backed_bytes(tier) ||
+    if (bytes[at] != store().bytes(tier) || backed[at] != store().clean_bytes(tier) ||
         entries[at] != store().entries(tier)) {
       return Fail(
           sim::kAccounting,
           fmt::format("{}: {} bytes of copies and landings, {} backed, {} entries; accounted "
                       "are {}, {}, {}",
                       Name(tier), bytes[at], backed[at], entries[at], store().bytes(tier),
-                      store().backed_bytes(tier), store().entries(tier)));
+                      store().clean_bytes(tier), store().entries(tier)));
     }
   }
-  if (passing != store().passing_bytes()) {
+  if (passing != store().staging_bytes()) {
     return Fail(sim::kAccounting,
                 fmt::format("{} bytes are lent from outside the tiers, {} accounted", passing,
-                            store().passing_bytes()));
+                            store().staging_bytes()));
   }
   if (disk_ != nullptr && !loading_) {
     for (const auto& [blob, meta] : disk_->blobs()) {
@@ -141,7 +146,7 @@ void World::Audit() {
   }
 }
 
-// When everything was cleared and nothing is under way.
+// After everything was cleared and nothing is in flight.
 void World::CheckEmpty(std::string_view when) {
   for (const TierId tier : kTierIds) {
     if (plan_.Has(tier) && (store().bytes(tier) != 0 || store().entries(tier) != 0)) {
@@ -149,9 +154,9 @@ void World::CheckEmpty(std::string_view when) {
            fmt::format("{}: {} bytes stay in the {} tier", when, store().bytes(tier), Name(tier)));
     }
   }
-  if (store().passing_bytes() != 0) {
+  if (store().staging_bytes() != 0) {
     Fail(sim::kOneOwner, fmt::format("{}: {} bytes stay lent from outside the tiers", when,
-                                     store().passing_bytes()));
+                                     store().staging_bytes()));
   }
   if (store().slots().in_use() != 0 || store().zombies() != 0 || store().reservations() != 0) {
     Fail(sim::kOneOwner,

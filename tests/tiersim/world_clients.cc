@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What clients do, and whether the answers are right.
 #include <algorithm>
 #include <utility>
@@ -65,7 +66,7 @@ void World::Completed(Flight& flight) {
              fmt::format("erase '{}' found {}, and that is wrong", Printable(operation.key),
                          operation.found ? "something" : "nothing"));
       }
-      if (flight.ended != 0 && !loading_) ledger_.at(flight.ended).ended_for_good = true;
+      EndedForGood(flight);
       return;
     case Operation::Kind::kTouch:
       return;
@@ -76,7 +77,7 @@ void World::Completed(Flight& flight) {
 
 void World::DoSet() {
   if (flights_.size() >= plan_.clients) return;
-  const KeyNo key = AnyKey();
+  const KeyNo key = KeyToWrite();
   Flight& flight = NewFlight(key, Operation::Kind::kSet);
   SetInfo info;
   info.key = key;
@@ -113,8 +114,25 @@ void World::SetCompleted(Flight& flight) {
   if (!flight.committed) {
     Fail(sim::kValues, fmt::format("'{}' was set and is not there", Printable(operation.key)));
   }
-  if (flight.ended != 0 && !loading_) ledger_.at(flight.ended).ended_for_good = true;
+  EndedForGood(flight);
 }
+
+void World::EndedForGood(const Flight& flight) {
+  if (loading_) return;
+  if (flight.ended != 0) ledger_.at(flight.ended).ended_for_good = true;
+  const bool some = ledger_.Answered(flight.key, flight.begun) > 0;
+  if (some && plan_.kill_percent > 0) kill_next_ = rng_.Percent(plan_.kill_percent);
+}
+
+// A key that was just removed is written again at once: its old blob must not come back
+// either.
+void World::WriteGone() {
+  writes_gone_ = true;
+  rng_.OneIn(2) ? DoErase() : DoSet();
+  writes_gone_ = false;
+}
+
+KeyNo World::KeyToWrite() { return writes_gone_ ? ledger_.last_departed() : AnyKey(); }
 
 void World::CheckRefusal(const Flight& flight) {
   const Code code = flight.operation.status.error().code;
@@ -137,12 +155,12 @@ void World::CheckRefusal(const Flight& flight) {
     case Code::kUnavailable:
     case Code::kNoMemory:
     case Code::kCorrupt:
-      // Straight to disk, and that failed.
+      // Directly to disk, and that failed.
       if (disk_ == nullptr) Fail(sim::kLevelAndRefusal, "refused: " + why);
       return;
     case Code::kBlocked:
       for (const TierId tier : kTierIds) {
-        if (plan_.Has(tier) && CouldTake(tier, size)) {
+        if (plan_.Has(tier) && CouldTake(tier, size, false)) {
           Fail(sim::kLevelAndRefusal, fmt::format("{} bytes were refused, and the {} tier has {} "
                                                   "free: {}",
                                                   size, Name(tier), FreeRoom(tier), why));
@@ -186,7 +204,7 @@ void World::GetCompleted(Flight& flight) {
     }
     const bool legal = code == Code::kDeadline || code == Code::kUnavailable ||
                        (code == Code::kNotResident && operation.get.wait <= Duration::zero()) ||
-                       (code == Code::kBusy && store().passing_bytes() > 0) ||
+                       (code == Code::kBusy && store().staging_bytes() > 0) ||
                        code == Code::kNoMemory;
     if (!legal) Fail(sim::kLevelAndRefusal, fmt::format("get '{}' ({}): {}", key, Name(code), why));
     if (code == Code::kUnavailable && plan_.fail_percent == 0 && !disk_trouble_ && !damaged_) {
@@ -213,8 +231,8 @@ void World::GetCompleted(Flight& flight) {
     }
     return Hold(std::move(lease), set);
   }
-  // Copied some time after it was found: any set that counted meanwhile. When
-  // that was, and so when it was last used, is not known here.
+  // It was copied some time after it was found: any set that was current meanwhile is
+  // right. The time of that, and so of its last use, is not known here.
   for (SetNo one = 1; ledger_.Knows(one); ++one) {
     const SetInfo& info = ledger_.at(one);
     if (info.key != flight.key || info.size != operation.bytes) continue;
@@ -275,7 +293,7 @@ bool World::CheckLease(const spillway::Lease& lease, SetNo set, std::string_view
 void World::Hold(spillway::Lease lease, SetNo set) {
   if (verdict_.failed()) return;
   if (on_strand_) {
-    // Kept until later: who is on the strand releases nothing.
+    // Kept until later: nothing is released on the strand.
     holdings_.push_back({std::move(lease), set, life_});
     return;
   }
@@ -298,7 +316,7 @@ void World::ReleaseAt(std::size_t at) {
 // --- others ---
 
 void World::DoErase() {
-  const KeyNo key = AnyKey();
+  const KeyNo key = KeyToWrite();
   Flight& flight = NewFlight(key, Operation::Kind::kErase);
   Submit(flight);
 }
@@ -310,7 +328,10 @@ void World::DoClear() {
     core_->Clear();
   }
   clearing_ = false;
-  for (KeyNo key = 0; key < plan_.keys.size(); ++key) touched_.insert(key);
+  for (KeyNo key = 0; key < plan_.keys.size(); ++key) {
+    touched_.insert(key);
+    if (!loading_) ledger_.Answered(key, verdict_.event + 1);
+  }
   if (ledger_.live() != 0) {
     Fail(sim::kValues,
          fmt::format("{} entries were cleared, and nothing told of it", ledger_.live()));
@@ -328,6 +349,32 @@ void World::DoTouch() {
   if (found != (set != 0))
     Fail(sim::kValues, fmt::format("touch '{}' found {}", ledger_.key(key), found));
   if (set != 0) ledger_.at(set).last_use = now();
+}
+
+// In place, leased or not and wherever it is. Half of the clients wait until it is
+// settled; from then on not even a kill brings an older deadline back.
+void World::DoChangeDeadline() {
+  const KeyNo key = AnyKey();
+  LookIfOverdue(key);
+  const SetNo set = ledger_.current(key);
+  const TimePoint deadline =
+      rng_.OneIn(4) ? TimePoint::max()
+                    : now() + plan_.ttl_max * static_cast<std::int64_t>(rng_.Between(1, 100)) / 100;
+  const bool settles = rng_.OneIn(2);
+  if (set == 0 || loading_ || verdict_.failed()) return;
+  SetInfo& info = ledger_.at(set);
+  info.deadline = deadline;
+  info.deadlines.push_back(deadline);
+  {
+    const Waiting waiting(this);
+    RunOn(core_->strand(), [&] { engine().ChangeDeadline(SlotOf(key), deadline); });
+  }
+  if (engine().DeadlineOf(info.slot) != deadline) {
+    Fail(sim::kValues, fmt::format("'{}' was not given its deadline", ledger_.key(key)));
+  }
+  const bool settled = disk_ == nullptr || !disk_->has_pending_deletes() ||
+                       disk_->FlushDeletes(std::chrono::seconds(1));
+  if (settles && settled) info.deadlines = {deadline};
 }
 
 void World::DoContains() {

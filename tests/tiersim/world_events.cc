@@ -1,5 +1,6 @@
-// What the cache announces: may just this entry leave, just now, for this
-// reason? And did it leave?
+// SPDX-License-Identifier: Apache-2.0
+// The cache's events: may this very entry be evicted, at this moment, for this reason?
+// And was it evicted?
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -11,8 +12,8 @@ namespace spillway::tiersim {
 
 namespace {
 
-// As Engine's: after a failed move a tier gets nothing for so long.
-constexpr Duration kShunned = std::chrono::milliseconds(250);
+// As the Engine's: after a failed transfer a tier receives nothing for this long.
+constexpr Duration kWriteBackoff = std::chrono::milliseconds(250);
 
 bool IsRelief(Reason reason) {
   return reason == Reason::kIdle || reason == Reason::kHeavy || reason == Reason::kOrder;
@@ -67,11 +68,11 @@ void World::OnCacheEvent(const Event& event) {
   }
   if (!gone) {
     if (event.action != Action::kBack) JudgeLeft(event, *tier, set);
-    if (event.action == Action::kDrop) JudgeForeseen(event, *tier, set);
+    if (event.action == Action::kDrop) JudgeWorkflow(event, *tier, set);
     return;
   }
   JudgeDestroyed(event, *tier, set);
-  JudgeForeseen(event, *tier, set);
+  JudgeWorkflow(event, *tier, set);
   if (running_ != nullptr && running_->key == key &&
       (event.reason == Reason::kErased || event.reason == Reason::kReplaced)) {
     running_->ended = set;
@@ -79,7 +80,7 @@ void World::OnCacheEvent(const Event& event) {
   ledger_.End(set, verdict_.event);
 }
 
-// One copy has left its tier; the entry stays.
+// One copy was dropped; the entry stays.
 void World::JudgeLeft(const Event& event, TierId tier, SetNo set) {
   const SetInfo& info = ledger_.at(set);
   const Record& record = store().slots().record(info.slot);
@@ -137,7 +138,7 @@ void World::JudgeDestroyed(const Event& event, TierId tier, SetNo set) {
                                          : tier == TierId::kHost ? plan_.options.host_ttl
                                                                  : plan_.options.disk_ttl;
     if (!ttl || now() - info.last_use <= *ttl) wrong(sim::kWhoLeaves, "its time was not over");
-    if (BelowMask(tier) & store().tiers()) wrong(sim::kWhoLeaves, "there is a tier below");
+    if (LowerCopiesMask(tier) & store().tiers()) wrong(sim::kWhoLeaves, "there is a tier below");
     return;
   }
   if (giving_back_) return wrong(sim::kWhoLeaves, "giving back never destroys");
@@ -157,19 +158,19 @@ void World::JudgeDestroyed(const Event& event, TierId tier, SetNo set) {
       return wrong(sim::kWhoLeaves, "EMERGENCY destroys only what is idle");
     }
   }
-  // What a lower tier can take is not destroyed, save late in EMERGENCY.
+  // An entry that a lower tier can take is not destroyed, except late in EMERGENCY.
   const bool late = event.level == Level::kEmergency &&
                     now() - level_since_[IndexOf(tier)] > plan_.options.emergency_time;
   bool last = true;
   for (const TierId below : kTierIds) {
     if (below <= tier || !plan_.Has(below)) continue;
     last = false;
-    if (!late && CouldTake(below, info.size)) {
+    if (!late && CouldTake(below, info.size, IsRelief(event.reason))) {
       return wrong(sim::kWhoLeaves,
                    fmt::format("the {} tier has {} bytes free", Name(below), FreeRoom(below)));
     }
   }
-  // For room only where there is none.
+  // For room only if there is none.
   if (event.reason == Reason::kRoom && last && known && Refusals() == refusals_before_ &&
       FreeRoom(tier) >= plan_.value_max) {
     wrong(sim::kWhoLeaves, fmt::format("{} bytes are free", FreeRoom(tier)));
@@ -187,9 +188,10 @@ std::uint64_t World::Refusals() const {
   return refusals;
 }
 
-bool World::CouldTake(TierId tier, Bytes size) {
+bool World::CouldTake(TierId tier, Bytes size, bool after_rest) {
   if (engine().level(tier) == Level::kEmergency || !engine().pressure(tier)) return false;
-  if (FreeRoom(tier) < size || now() < failed_at_[IndexOf(tier)] + kShunned) return false;
+  if (FreeRoom(tier) < size) return false;
+  if (!after_rest && now() < failed_at_[IndexOf(tier)] + kWriteBackoff) return false;
   if (Refusals() != refusals_before_) return false;
   if (tier == TierId::kDisk) {
     if (disk_->health() != BlobStore::Health::kGood) return false;
@@ -201,7 +203,7 @@ bool World::CouldTake(TierId tier, Bytes size) {
     if (probe) disk_->inner().Free(*probe);
     return probe.has_value();
   }
-  // Free memory beyond the reserve is not ours to count.
+  // Only free memory beyond the reserve counts.
   if (tier == TierId::kDevice ? plan_.reserve > 0 : plan_.options.reserve > 0) return false;
   Tier& memory = memory_[IndexOf(tier)]->seen();
   const Result<std::byte*> probe = memory.Allocate(size);

@@ -1,5 +1,6 @@
-// What clients say of the future, true or not; and whether who leaves by it had
-// to be next.
+// SPDX-License-Identifier: Apache-2.0
+// Clients' predictions, right or wrong; and whether an entry evicted by them had to be
+// next.
 #include <fmt/format.h>
 
 #include "tiersim/world_parts.h"
@@ -8,12 +9,12 @@ namespace spillway::tiersim {
 
 namespace {
 constexpr std::size_t kSteps = 6;
-constexpr Duration kSparedFor = std::chrono::minutes(10);
+constexpr Duration kProtectedFor = std::chrono::minutes(10);
 
 std::string StepName(std::size_t at) { return fmt::format("s{}", at); }
 }  // namespace
 
-// Whatever is said is only a hint: refusals are fine.
+// All of them are only hints: refusals are fine.
 void World::DoGraph() {
   const std::string run = fmt::format("r{}", rng_.Below(3));
   const std::string step = StepName(rng_.Below(kSteps));
@@ -60,13 +61,13 @@ bool World::IsWanted(SetNo set) {
   return facts.known && !facts.retired;
 }
 
-// A running step's, in time, and all of them together no more than half of the
-// tier.
-bool World::MustBeSpared(TierId tier, SetNo set) {
+// Entries of a running step, within its time, and all of them together at most half of
+// the tier.
+bool World::MustBeProtected(TierId tier, SetNo set) {
   const SetInfo& info = ledger_.at(set);
   const KeyFacts facts = graph_->Facts(ledger_.key(info.key), now());
   if (!facts.running) return false;
-  if (now() - std::max(facts.running_since, info.last_use) >= kSparedFor) return false;
+  if (now() - std::max(facts.running_since, info.last_use) >= kProtectedFor) return false;
   Bytes running = info.size;
   for (KeyNo key = 0; key < plan_.keys.size(); ++key) {
     const SetNo other = ledger_.current(key);
@@ -76,23 +77,26 @@ bool World::MustBeSpared(TierId tier, SetNo set) {
   return running <= store().capacity(tier) / 2;
 }
 
-void World::JudgeForeseen(const Event& event, TierId tier, SetNo set) {
+void World::JudgeWorkflow(const Event& event, TierId tier, SetNo set) {
   if (graph_ == nullptr || event.order != "workflow" || verdict_.failed()) return;
   const bool gone = event.action == Action::kDestroy;
   const std::string& key = ledger_.key(ledger_.at(set).key);
-  if (gone && MustBeSpared(tier, set)) {
+  if (gone && MustBeProtected(tier, set)) {
     return Fail(sim::kWhoLeaves,
                 fmt::format("'{}' was destroyed ({}), and its step runs", key, Name(event.reason)));
   }
-  // Where the order alone decides: nobody further from its step could have gone.
+  // Where the order alone decides: no entry further from its step may have stayed.
   const bool by_order = event.reason == Reason::kAsk || event.reason == Reason::kReserve ||
                         (event.reason == Reason::kOrder && event.level == Level::kPressure);
   const KeyFacts facts = graph_->Facts(key, now());
   if (!by_order || !facts.steps || facts.retired || facts.running) return;
-  const bool last = (BelowMask(tier) & store().tiers()) == 0;
-  // Destroyed where there is a tier below: its copy failed, and nobody else's
-  // leaving would have been in its stead.
+  const bool last = (LowerCopiesMask(tier) & store().tiers()) == 0;
+  // Destroyed although there is a tier below: its copy failed, and evicting another
+  // entry would not have helped.
   if (gone && !last) return;
+  // Entries with a copy below are no pressure: relief never takes them for one without.
+  const bool backed =
+      !gone && (store().slots().record(ledger_.at(set).slot).copies & LowerCopiesMask(tier)) != 0;
   for (KeyNo other = 0; other < plan_.keys.size(); ++other) {
     const SetNo that = ledger_.current(other);
     if (that == 0 || that == set) continue;
@@ -100,7 +104,12 @@ void World::JudgeForeseen(const Event& event, TierId tier, SetNo set) {
     if (slot == kNoSlot || store().Leases(slot) > 0) continue;
     const Record& record = store().slots().record(slot);
     if (!Has(record.copies, tier) || record.has_children()) continue;
-    if (last ? gone != (record.copies == MaskOf(tier)) : !record.backed_in(tier)) continue;
+    if (last ? gone != (record.copies == MaskOf(tier)) : backed != record.clean_in(tier)) continue;
+    // A copy that nobody below takes goes if there is one above; it may yet take this one.
+    const bool stays =
+        record.copies == MaskOf(tier) || ledger_.at(that).size < ledger_.at(set).size;
+    const bool transfers = record.below != nullptr && record.below->transfer != nullptr;
+    if (!last && !backed && (stays || transfers)) continue;
     const KeyFacts further = graph_->Facts(ledger_.key(other), now());
     if (!further.steps || further.retired || further.running) continue;
     if (*further.steps <= *facts.steps) continue;

@@ -1,4 +1,5 @@
-// The world's strand, executor and mover: what is handed to them waits.
+// SPDX-License-Identifier: Apache-2.0
+// The world's strand, executor and transfer queue: what they are given is queued.
 #pragma once
 
 #include "tiersim/world.h"
@@ -25,13 +26,13 @@ class World::SimExecutor final : public Executor {
   World* const world_;
 };
 
-class World::SimMover final : public Mover {
+class World::SimTransferQueue final : public TransferQueue {
  public:
-  explicit SimMover(World* world) : world_(world) {}
-  void Start(Move* move) override { world_->StartMove(move); }
-  void Raise(Move* move, Priority priority) override {
-    for (const Carrying& carrying : world_->moves_) {
-      if (carrying.move == move) move->priority = priority;
+  explicit SimTransferQueue(World* world) : world_(world) {}
+  void Start(Transfer* transfer) override { world_->StartMove(transfer); }
+  void Raise(Transfer* transfer, Priority priority) override {
+    for (const PendingTransfer& pending : world_->transfers_) {
+      if (pending.move == transfer) transfer->priority = priority;
     }
   }
   std::size_t Waiting(TierId from, TierId to) const override {
@@ -42,7 +43,7 @@ class World::SimMover final : public Mover {
   World* const world_;
 };
 
-// While it lives we are on the strand: what is posted waits for its turn.
+// While it exists this is the strand: posted tasks are queued.
 class World::OnStrand {
  public:
   explicit OnStrand(World* world) : world_(world), before_(world->on_strand_) {
@@ -58,7 +59,7 @@ class World::OnStrand {
   const bool before_;
 };
 
-// While it lives, a task runs as soon as it is posted: somebody waits for it.
+// While it exists, a task runs as soon as it is posted: a call waits for it.
 class World::Waiting {
  public:
   explicit Waiting(World* world) : world_(world) { world_->waiting_now_ = true; }

@@ -1,4 +1,5 @@
-// Pressure, time, work for quiet times, and what goes wrong.
+// SPDX-License-Identifier: Apache-2.0
+// Pressure, time, background work, and faults.
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -7,7 +8,7 @@
 
 namespace spillway::tiersim {
 
-// What others hold and what we do, as a share of what there is.
+// What others and we hold, as a share of the total.
 Core::SampleValue World::SampleOf(TierId tier) {
   const TierPlan& one = plan_.tiers[IndexOf(tier)];
   Core::SampleValue sample;
@@ -55,14 +56,14 @@ void World::DoGiveBack() {
 
 void World::DoTend() {
   const OnStrand here(this);
-  engine().Tend(now());
+  engine().RunBackground(now());
 }
 
 void World::DoLook() { LookNow(); }
 
 void World::LookNow() {
   const Waiting waiting(this);
-  core_->Look();
+  core_->Tick();
 }
 
 void World::StartStop() {
@@ -81,7 +82,7 @@ void World::StartStop() {
   if (!sampling_) core_->Stop();
 }
 
-// Loading, if that is still to do; then the disk's housekeeping and a sync.
+// Loading, if it is not done yet; then the disk's housekeeping and a sync.
 void World::DiskBackground() {
   if (real_disk_ == nullptr) return;
   real_disk_->RunBackground();
@@ -104,7 +105,7 @@ void World::FileFaults() {
   if (disk_ == nullptr || loading_) return;
   faults_until_ = verdict_.event + rng_.LogBetween(2, 200);
   disk_trouble_ = true;
-  damaged_ = true;  // A failed sync loses what was written since the last.
+  damaged_ = true;  // A failed sync loses what was written since the last one.
   const std::uint64_t percent = rng_.OneOf<std::uint64_t>({5, 30, 100});
   const std::uint64_t salt = rng_.Next();
   const auto chance = [=](std::uint64_t number) { return sim::Mix(number ^ salt) % 100 < percent; };

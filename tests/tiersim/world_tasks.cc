@@ -1,5 +1,5 @@
-// What is pending takes its turn: tasks of the strand, copies of the executor,
-// moves of the mover.
+// SPDX-License-Identifier: Apache-2.0
+// Runs pending work: tasks of the strand, copies of the executor, transfers.
 #include <algorithm>
 #include <utility>
 
@@ -14,14 +14,14 @@ void World::Posted(Strand::Task* task) {
   const bool waits = waiting_now_ || (copying_ != nullptr && task != copying_);
   if (!on_strand_ && waits) {
     RunOnStrand(task);
-    // Closing waits for moves, in real time: they end at once.
-    if (closing_) CarryAll();
+    // Closing waits for transfers in real time: they end at once.
+    if (closing_) RunAllTransfers();
     return;
   }
   Pending pending{.kind = Pending::Kind::kTask, .task = task};
-  if (under_way_.contains(static_cast<const Move*>(task))) pending.kind = Pending::Kind::kMove;
+  if (under_way_.contains(static_cast<const Transfer*>(task))) pending.kind = Pending::Kind::kMove;
   if (closing_ && pending.kind == Pending::Kind::kMove) {
-    under_way_.erase(static_cast<const Move*>(task));
+    under_way_.erase(static_cast<const Transfer*>(task));
     return RunOnStrand(task);
   }
   if (submitting_ != nullptr) tasks_[task] = submitting_;
@@ -52,17 +52,17 @@ void World::RunPending(std::size_t at) {
     case Pending::Kind::kTask:
       return RunOnStrand(pending.task);
     case Pending::Kind::kMove: {
-      const auto* const move = static_cast<const Move*>(pending.task);
+      const auto* const transfer = static_cast<const Transfer*>(pending.task);
       if (options_.verbose) {
         fmt::print("{} at {} ms: ends '{}' {} to {}: {}\n", verdict_.event,
-                   now().time_since_epoch().count() / 1000000, Printable(move->facts.key),
-                   Name(move->from), Name(move->to),
-                   move->status ? "well" : move->status.error().message);
+                   now().time_since_epoch().count() / 1000000, Printable(transfer->facts.key),
+                   Name(transfer->from), Name(transfer->to),
+                   transfer->status ? "well" : transfer->status.error().message);
       }
-      if (!move->status && move->status.error().code != Code::kCancelled) {
-        failed_at_[IndexOf(move->to)] = now();
+      if (!transfer->status && transfer->status.error().code != Code::kCancelled) {
+        failed_at_[IndexOf(transfer->to)] = now();
       }
-      under_way_.erase(move);
+      under_way_.erase(transfer);
       return RunOnStrand(pending.task);
     }
     case Pending::Kind::kCopy:
@@ -90,8 +90,7 @@ void World::RunPending(std::size_t at) {
   }
 }
 
-// Whether the operation that is running has been carried out: its answer may
-// come later.
+// Whether the present operation has been carried out: its answer may come later.
 void World::SeeWritten() {
   if (running_ == nullptr || dead_ || verdict_.failed()) return;
   Flight& flight = *running_;
@@ -123,92 +122,113 @@ void World::SeeWritten() {
     Fail(sim::kAllOrNothing,
          fmt::format("set '{}' was committed after its time", ledger_.key(flight.key)));
   }
-  ledger_.at(flight.set).deadline = record.extra->deadline;
+  ledger_.at(flight.set).deadline = engine().DeadlineOf(slot);
   ledger_.Enter(flight.set, record.generation, slot, now());
 }
 
 // --- moves ---
 
-void World::StartMove(Move* move) {
-  for (const Move* other : under_way_) {
-    if (other->owner == move->owner && other->id == move->id) {
+void World::StartMove(Transfer* transfer) {
+  for (const Transfer* other : under_way_) {
+    if (other->owner == transfer->owner && other->id == transfer->id) {
       Fail(sim::kAllOrNothing,
-           fmt::format("two moves of '{}' at once", Printable(move->facts.key)));
+           fmt::format("two moves of '{}' at once", Printable(transfer->facts.key)));
     }
   }
-  const Level level = move->passing ? Level::kRelaxed : engine().level(move->to);
-  if (move->to > move->from
+  const Level level = transfer->staging ? Level::kRelaxed : engine().level(transfer->to);
+  if (transfer->to > transfer->from
           ? level == Level::kEmergency
-          : move->to != move->from && !move->passing && level >= Level::kCritical) {
+          : transfer->to != transfer->from && !transfer->staging && level >= Level::kCritical) {
     Fail(sim::kLevelAndRefusal,
-         fmt::format("'{}' is on its way to the {} tier, which is {}", Printable(move->facts.key),
-                     Name(move->to), Name(level)));
+         fmt::format("'{}' is on its way to the {} tier, which is {}",
+                     Printable(transfer->facts.key), Name(transfer->to), Name(level)));
   }
-  ++waiting_[IndexOf(move->from) * kTiers + IndexOf(move->to)];
-  under_way_.insert(move);
+  ++waiting_[IndexOf(transfer->from) * kTiers + IndexOf(transfer->to)];
+  under_way_.insert(transfer);
   TimePoint ready = now();
-  const bool disk = move->from == TierId::kDisk || move->to == TierId::kDisk;
+  const bool disk = transfer->from == TierId::kDisk || transfer->to == TierId::kDisk;
   if (!calm_ && rng_.Percent(plan_.slow_percent))
     ready += plan_.tick * static_cast<std::int64_t>(rng_.LogBetween(1, 400));
   if (disk && slow_until_ >= verdict_.event) ready += plan_.tick * 1000;
-  moves_.push_back({move, ready});
+  transfers_.push_back({transfer, ready});
 }
 
-void World::CarryMove(std::size_t at, bool faults) {
-  Move* const move = moves_[at].move;
-  moves_.erase(moves_.begin() + static_cast<std::ptrdiff_t>(at));
-  --waiting_[IndexOf(move->from) * kTiers + IndexOf(move->to)];
+void World::RunTransferAt(std::size_t at, bool faults) {
+  Transfer* const transfer = TakeMove(at);
   if (faults && rng_.Percent(plan_.fail_percent)) {
-    move->status = Error{Code::kUnavailable, "the simulated mover was told to fail"};
-    return Posted(move);
+    transfer->status = Error{Code::kUnavailable, "the simulated mover was told to fail"};
+    return Posted(transfer);
   }
-  WatchedTier* const to = move->to == TierId::kDisk ? nullptr : memory_[IndexOf(move->to)];
-  const bool tear = faults && to != nullptr && !move->passing && move->from != TierId::kDisk &&
-                    rng_.Percent(plan_.tear_percent);
+  if (IsBatched(*transfer) && rng_.OneIn(2)) return RunBatchWith(transfer);
+  WatchedTier* const to = transfer->to == TierId::kDisk ? nullptr : memory_[IndexOf(transfer->to)];
+  const bool tear = faults && to != nullptr && !transfer->staging &&
+                    transfer->from != TierId::kDisk && rng_.Percent(plan_.tear_percent);
   if (tear) to->DamageNext(rng_.Next());
-  // A mover may have looked just before it was called off, and go on.
-  const bool called_off = move->cancelled.load();
-  if (called_off && faults && rng_.OneIn(2)) move->cancelled.store(false);
-  Carry(ways_, move);
-  if (called_off) move->cancelled.store(true);
+  // A transfer thread may have checked just before it was cancelled, and continue.
+  const bool called_off = transfer->cancelled.load();
+  if (called_off && faults && rng_.OneIn(2)) transfer->cancelled.store(false);
+  RunTransfer(ways_, transfer);
+  if (called_off) transfer->cancelled.store(true);
   if (tear) to->DamageNothing();
-  if (!dead_ && disk_ != nullptr && !move->status && move->to == TierId::kDisk &&
-      move->status.error().code != Code::kCancelled) {
+  Carried(transfer);
+}
+
+Transfer* World::TakeMove(std::size_t at) {
+  Transfer* const transfer = transfers_[at].move;
+  transfers_.erase(transfers_.begin() + static_cast<std::ptrdiff_t>(at));
+  --waiting_[IndexOf(transfer->from) * kTiers + IndexOf(transfer->to)];
+  return transfer;
+}
+
+// Together with all others of its kind that are queued.
+void World::RunBatchWith(Transfer* first) {
+  std::vector<Transfer*> batch{first};
+  for (std::size_t at = 0; at < transfers_.size();) {
+    const bool also = IsBatched(*transfers_[at].move) && transfers_[at].ready <= now();
+    also ? batch.push_back(TakeMove(at)) : void(++at);
+  }
+  RunTransferBatch(ways_, batch);
+  for (Transfer* const transfer : batch) Carried(transfer);
+}
+
+void World::Carried(Transfer* transfer) {
+  if (!dead_ && disk_ != nullptr && !transfer->status && transfer->to == TierId::kDisk &&
+      transfer->status.error().code != Code::kCancelled) {
     disk_trouble_ = true;
   }
-  Posted(move);
+  Posted(transfer);
 }
 
-void World::CarryAll() {
-  while (!moves_.empty()) CarryMove(0, false);
+void World::RunAllTransfers() {
+  while (!transfers_.empty()) RunTransferAt(0, false);
 }
 
 void World::RunSomething() {
   std::vector<std::size_t> ready;
-  for (std::size_t i = 0; i < moves_.size(); ++i) {
-    if (moves_[i].ready <= now()) ready.push_back(i);
+  for (std::size_t i = 0; i < transfers_.size(); ++i) {
+    if (transfers_[i].ready <= now()) ready.push_back(i);
   }
   const std::size_t waits = pending_.size() + ready.size();
   if (waits == 0) return;
   const std::size_t at = rng_.Below(waits);
-  at < pending_.size() ? RunPending(at) : CarryMove(ready[at - pending_.size()], true);
+  at < pending_.size() ? RunPending(at) : RunTransferAt(ready[at - pending_.size()], true);
 }
 
-// Until nothing is pending: what is slow gets its time.
+// Until nothing is pending; slow transfers get their time.
 void World::Settle() {
   std::uint64_t most = 2000 + 200 * (ledger_.live() + flights_.size() + pending_.size());
-  while ((!pending_.empty() || !moves_.empty()) && (dead_ || !verdict_.failed())) {
+  while ((!pending_.empty() || !transfers_.empty()) && (dead_ || !verdict_.failed())) {
     if (most-- == 0) {
       dead_ = false;
-      return Fail(sim::kLiveness,
-                  fmt::format("{} tasks and {} moves never end", pending_.size(), moves_.size()));
+      return Fail(sim::kLiveness, fmt::format("{} tasks and {} moves never end", pending_.size(),
+                                              transfers_.size()));
     }
     if (!pending_.empty()) {
       RunPending(rng_.Below(pending_.size()));
     } else {
-      const std::size_t at = rng_.Below(moves_.size());
-      if (!dead_) clock_->Set(moves_[at].ready);
-      CarryMove(at, false);
+      const std::size_t at = rng_.Below(transfers_.size());
+      if (!dead_) clock_->Set(transfers_[at].ready);
+      RunTransferAt(at, false);
     }
     if (dead_) continue;
     ++verdict_.event;
@@ -218,22 +238,25 @@ void World::Settle() {
 
 void World::CheckNotMoving(const std::byte* block, BlobId blob) {
   if (dead_) return;
-  for (const Carrying& carrying : moves_) {
-    const Move& move = *carrying.move;
-    if (move.bytes == 0 && blob == kNoBlob) continue;  // Nothing lies anywhere.
-    const bool is = blob != kNoBlob
-                        ? blob == (move.from == TierId::kDisk ? move.blob : move.landing.blob)
-                        : block == move.source || block == move.landing.block;
-    if (is && !(blob != kNoBlob && move.from != TierId::kDisk && move.to != TierId::kDisk)) {
-      Fail(sim::kOneOwner, fmt::format("{} of '{}' was given back while a move from {} to {} is "
-                                       "under way on it",
-                                       blob != kNoBlob ? "the blob" : "memory",
-                                       Printable(move.facts.key), Name(move.from), Name(move.to)));
+  for (const PendingTransfer& pending : transfers_) {
+    const Transfer& transfer = *pending.move;
+    if (transfer.bytes == 0 && blob == kNoBlob) continue;  // No bytes are anywhere.
+    const bool is =
+        blob != kNoBlob
+            ? blob == (transfer.from == TierId::kDisk ? transfer.blob : transfer.destination.blob)
+            : block == transfer.source || block == transfer.destination.block;
+    if (is &&
+        !(blob != kNoBlob && transfer.from != TierId::kDisk && transfer.to != TierId::kDisk)) {
+      Fail(sim::kOneOwner,
+           fmt::format("{} of '{}' was given back while a move from {} to {} is "
+                       "under way on it",
+                       blob != kNoBlob ? "the blob" : "memory", Printable(transfer.facts.key),
+                       Name(transfer.from), Name(transfer.to)));
     }
   }
 }
 
-// One that is adopted may have to make room at once: then it can't be found any
+// An entry that is adopted may have to be evicted at once: then it can't be found any
 // more when that is announced.
 void World::SeeAdoptedAndGone(const Event& event) {
   const auto found = found_.find(std::string(event.key));
@@ -247,7 +270,7 @@ void World::SeeAdoptedAndGone(const Event& event) {
         record.extra->meta != std::to_string(found->second)) {
       continue;
     }
-    ledger_.at(found->second).deadline = record.extra->deadline;
+    ledger_.at(found->second).deadline = engine().DeadlineOf(slot);
     ledger_.Enter(found->second, record.generation, slot, now());
     found_.erase(found);
     return;
@@ -271,7 +294,7 @@ void World::SeeAdopted() {
                   fmt::format("'{}' was set, erased or cleared, and then adopted as it was before",
                               at->first));
     }
-    ledger_.at(set).deadline = record->extra->deadline;
+    ledger_.at(set).deadline = engine().DeadlineOf(slot);
     ledger_.Enter(set, record->generation, slot, now());
     at = found_.erase(at);
   }

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """drive.py SPILLWAY SPILLWAYD [--captures FOLDER]: `spillway top` in a real terminal.
 
 tmux is the terminal, spillwayd the daemon: keys are typed, screens are read. With
@@ -104,7 +105,7 @@ def rows(text):
     """The contexts on a screen, without their mark."""
     lines = text.splitlines()
     head = next(i for i, line in enumerate(lines) if line.startswith("  key"))
-    end = next(i for i, line in enumerate(lines) if "what left" in line)
+    end = next(i for i, line in enumerate(lines) if "evictions, and why" in line)
     return [line[2:] for line in lines[head + 1:end] if line.strip()]
 
 
@@ -223,6 +224,17 @@ def play(args, folder, terminal):
                 terminal.line(top)
                 terminal.wait_for(has("contexts"), "top again")
 
+        # A password is set while it looks on, and it is not the one that was said: it ends.
+        terminal.line("clear; " + top + "; echo status=$?")
+        terminal.wait_for(has("contexts", "q quit"), "top once more")
+        check(daemon.ask(b"CONFIG", b"SET", b"requirepass", b"secret") == b"+OK", "no password is set")
+        terminal.wait_for(has("asks for a password", "--password-file", "status=1"),
+                          "that a password is needed")
+        check(terminal.run("display-message", "-p", "#{alternate_on}").strip() == "0",
+              "the alternate screen stays")
+        daemon.kill()
+        daemon = Daemon(args.spillwayd, folder, port)
+
         plain(args, url, daemon)
     finally:
         daemon.kill()
@@ -240,12 +252,12 @@ def plain(args, url, daemon):
         return done.stdout + done.stderr
 
     once = run("--url", url, "--once")
-    check("\x1b" not in once and "one" in once and "what left" in once, "--once:\n" + once)
+    check("\x1b" not in once and "one" in once and "evictions, and why" in once, "--once:\n" + once)
     seen = json.loads(run("--url", url, "--json"))
     check(seen["stats"]["entries"] == 1 and seen["contexts"]["contexts"][0]["key"] == "one", "--json")
     lines = run("--url", url, "--for", "2500ms", env={"TERM": "dumb"})
     check("no table can be drawn" in lines and "RELAXED" in lines and "\x1b" not in lines, lines)
-    check("no port" in run("--url", "http://127.0.0.1:x", code=2), "a bad port")
+    check("is not a port" in run("--url", "http://127.0.0.1:x", code=2), "a bad port")
     check("would be right" in run("--url", "https://127.0.0.1", code=2), "https")
     check("127.0.0.1:1" in run("--url", "http://127.0.0.1:1", "--once", code=1), "nobody there")
 
@@ -275,7 +287,7 @@ def main():
             with open(os.path.join(args.captures, name + ".txt"), "w") as out:
                 out.write(text)
     print("spillway top was driven: alone, sort, reverse, explain, filter, resize, hostile keys, pause, "
-          "help, gone and back, quit, Ctrl-C; " + f"{len(captures)} screens")
+          "help, gone and back, quit, Ctrl-C, locked out; " + f"{len(captures)} screens")
     return 0
 
 

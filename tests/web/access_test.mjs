@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may do what, with which keys, and who can read it.
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
@@ -58,7 +59,7 @@ export function registerAccess(world) {
     equal("nothing else is shown", await page.locator("main:visible, nav:visible").count(), 0);
     await page.keyboard.type("wrong");
     await page.keyboard.press("Enter");
-    await until("a wrong one is told", async () => (await page.textContent(".error")) === "That is not it.");
+    await until("a wrong one is told", async () => (await page.textContent(".error")) === "Wrong password.");
     await page.fill("#password", PASSWORD);
     await page.keyboard.press("Enter");
     await page.waitForSelector('.dot[data-state="live"]');
@@ -107,7 +108,7 @@ export function registerAccess(world) {
     const { page, daemon, context } = await logIn(world, "#controls");
     await page.fill("#control-key", "context/coder/2");
     await page.click("text=Prefetch …");
-    check("prefetch says what came", /on its way/.test(await confirmed(page, "Prefetch")));
+    check("prefetch says what came", /being copied/.test(await confirmed(page, "Prefetch")));
     await page.keyboard.press("Escape");
     const entries = (await daemon.metrics()).get("spillway_entries");
     await page.click("#control-drop");
@@ -115,7 +116,7 @@ export function registerAccess(world) {
     await page.keyboard.press("Escape");
     equal("Escape means no", (await daemon.metrics()).get("spillway_entries"), entries);
     await page.click("#control-drop");
-    equal("it is gone", await confirmed(page, "Drop it"), "It is gone.");
+    equal("it is gone", await confirmed(page, "Drop it"), "It was erased.");
     equal("/metrics has one less", (await daemon.metrics()).get("spillway_entries"), entries - 1);
     await page.keyboard.press("Escape");
     await page.goto(daemon.url + "/#contexts");
@@ -123,7 +124,7 @@ export function registerAccess(world) {
     await until("found", async () => /^1 of/.test(await page.textContent(".contexts .count")));
     await page.click(".sheet .table-row >> nth=0");
     await page.click("dialog.context >> text=Drop …");
-    equal("from the table, too", await confirmed(page, "Drop it"), "It is gone.");
+    equal("from the table, too", await confirmed(page, "Drop it"), "It was erased.");
     equal("two less", (await daemon.metrics()).get("spillway_entries"), entries - 2);
     await context.close();
   });

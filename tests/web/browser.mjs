@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Debian's Chromium, without anything that would reach out of this machine.
 import { existsSync } from "node:fs";
 import { chromium } from "playwright-core";

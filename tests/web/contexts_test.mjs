@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of contexts, one of them, and keys as nobody would wish them.
 import { until } from "./daemon.mjs";
 import { check, equal, test } from "./harness.mjs";
@@ -85,7 +86,7 @@ export function registerContexts(world) {
     await context.close();
   });
 
-  test("one context: facts, journey, explain", async () => {
+  test("one context: facts, history, explain", async () => {
     await daemon.send([["SPILL.RECLAIM", String(20 << 20)]]);
     const dropped = async () => (await (await daemon.ask("/api/v1/explain?key=context/tester/3")).json());
     await until("it was dropped from the device", async () => (await dropped()).journey.some((p) => p.action === "drop"));
@@ -101,9 +102,9 @@ export function registerContexts(world) {
     await page.waitForSelector("dialog.context .journey li.came");
     const told = await dropped();
     const lines = await page.locator(".journey li").allTextContents();
-    equal("each passage is a line, and now", lines.length, told.journey.length + 1);
-    check("it was dropped, and why", lines.some((l) => /Dropped from device – ask: a neighbour asked for memory/.test(l)), lines);
-    check("it came up", /Came up from host to device/.test(lines.at(-2)), lines);
+    equal("each transition is a line, and now", lines.length, told.journey.length + 1);
+    check("it was dropped, and why", lines.some((l) => /Dropped from device – ask: another process asked for memory/.test(l)), lines);
+    check("it came up", /Copied up from host to device/.test(lines.at(-2)), lines);
     check("it is there", /In device/.test(lines.at(-1)), lines);
     const explain = await page.textContent(".explain");
     const now = (await dropped()).explain;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A real spillwayd with a card of its own, and clients for both of its sides.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync, renameSync } from "node:fs";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests by name, one after another; what fails is told with its page as it looked.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The daemon goes, comes back, and is another one.
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Figures, charts, basins, the mode, the log, the steps: as the daemon has them.
 import { until } from "./daemon.mjs";
 import { bytesText, check, equal, sameAsMetrics, test } from "./harness.mjs";
@@ -40,12 +41,11 @@ export function registerOverview(world) {
     const { value } = await sameAsMetrics(page, daemon, "#tile-saved", saved);
     check("ten contexts of 5,500 tokens in all saved something", value >= 5500 * 43e-6 * 0.99, value);
     check("and it says that this is declared", /declared/.test(await page.textContent("#tile-saved-note")));
-    const backed = (m) => tier(m, "device", "backed_bytes") / tier(m, "device", "bytes");
-    await sameAsMetrics(page, daemon, "#tile-backed", backed, (r) => `${(r * 100).toFixed(0)} %`);
-    const unwanted = (m) =>
-      m.get('spillway_actions_total{action="destroy"}') -
-      ["erased", "replaced", "cleared"].reduce((sum, why) => sum + m.get(`spillway_departures_total{reason="${why}"}`), 0);
-    await sameAsMetrics(page, daemon, "#tile-destroyed", (m) => Math.max(0, unwanted(m)), grouped);
+    const clean = (m) => tier(m, "device", "clean_bytes") / tier(m, "device", "bytes");
+    await sameAsMetrics(page, daemon, "#tile-clean", clean, (r) => `${(r * 100).toFixed(0)} %`);
+    const lost = (m) => [...m].filter(([name]) => name.startsWith("spillway_destroyed_total{")).reduce((sum, [, n]) => sum + n, 0);
+    await sameAsMetrics(page, daemon, "#tile-destroyed", lost, grouped);
+    await sameAsMetrics(page, daemon, "#tile-refused", (m) => m.get('spillway_sets_refused_total{why="blocked"}'), grouped);
     await context.close();
   });
 
@@ -55,7 +55,7 @@ export function registerOverview(world) {
       await sameAsMetrics(page, daemon, `#basin-${name}-bytes`, (m) => tier(m, name, "bytes"), bytesText);
       await sameAsMetrics(page, daemon, `#basin-${name}-entries`, (m) => tier(m, name, "entries"), String);
       await sameAsMetrics(page, daemon, `#basin-${name}-free`, (m) => tier(m, name, "free_bytes"), bytesText);
-      await sameAsMetrics(page, daemon, `#basin-${name}-others`, (m) => tier(m, name, "others_bytes"), bytesText);
+      await sameAsMetrics(page, daemon, `#basin-${name}-others`, (m) => tier(m, name, "other_processes_bytes"), bytesText);
       for (const action of ["drop", "demote", "expire", "destroy"]) {
         const counter = `spillway_tier_actions_total{tier="${name}",action="${action}"}`;
         await sameAsMetrics(page, daemon, `#basin-${name}-${action}`, (m) => m.get(counter), String);
@@ -145,16 +145,6 @@ export function registerOverview(world) {
       check("they are long", events.length > 40, events);
       return true;
     });
-    await context.close();
-  });
-
-  test("the caption is shown, as text", async () => {
-    const { page, context } = await world.page();
-    await daemon.send([["SPILL.CAPTION", "fill", "<b>31</b> contexts", "contexts", "31"]]);
-    await until("it is there", async () => (await page.textContent(".caption")) === "fill: <b>31</b> contexts");
-    equal("its figure is in /metrics", (await daemon.metrics()).get("spillway_demo_contexts"), 31);
-    await daemon.send([["SPILL.CAPTION", "", ""]]);
-    await page.waitForSelector(".caption", { state: "hidden" });
     await context.close();
   });
 

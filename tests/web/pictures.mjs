@@ -1,14 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 // pictures.mjs SPILLWAYD FOLDER: every view in light and dark, of the demo as it runs.
 import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { openBrowser, openPage } from "./browser.mjs";
 import { Daemon, freePort, until, wait } from "./daemon.mjs";
 
 const [program, folder] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
 const port = await freePort();
-const demo = spawn(program, ["--demo", "--for", "55s", "--http-port", String(port)], { stdio: "ignore" });
+const words = ["--for", "55s", "--http-port", String(port), "--device", "cpu", "--spillwayd", program];
+const demo = spawn("python3", [join(import.meta.dirname, "../../examples/demo"), ...words], { stdio: "ignore" });
 const url = `http://127.0.0.1:${port}/`;
 await until("the demo answers", async () => (await fetch(`${url}readyz`)).ok, 20_000);
 const browser = await openBrowser();
@@ -32,6 +34,13 @@ async function picture(name, view, act) {
 const begun = Date.now();
 await wait(Math.max(0, Number(process.env.AFTER_MS ?? 22_000) - (Date.now() - begun)));
 await picture("overview", "overview");
+{
+  const { page, context } = await openPage(browser, url, { colorScheme: "light", viewport: { width: 320, height: 720 }, deviceScaleFactor: 2 });
+  await page.waitForSelector('.dot[data-state="live"]');
+  await wait(1500);
+  await page.screenshot({ path: join(folder, "dashboard-phone-light.png") });
+  await context.close();
+}
 await picture("steps", "steps");
 await picture("contexts", "contexts", (page) => page.waitForSelector(".table-row:not(.head):not(.waiting)"));
 await picture("context", "contexts", async (page) => {
@@ -43,6 +52,23 @@ await picture("events", "events");
 demo.kill("SIGINT");
 await new Promise((resolve) => demo.on("exit", resolve));
 await picture("gone", "overview", () => wait(1500));
+
+// A shared card without a tier below: what does not fit is destroyed.
+const card = `pictures-${process.pid}`;
+const small = await new Daemon(program, { settings: `card = "${card}"\ncapacity = "8MiB"\nreserve = 0.0` }).start();
+const neighbour = spawn(join(dirname(program), "spillway"), ["squeeze", "16MiB", "--card", card, "--for", "30s"], { stdio: "ignore" });
+await small.send(Array.from({ length: 24 }, (_, n) => ["SPILL.SET", `context:agent-${n}`, Buffer.alloc(1_000_000, n), "TOKENS", 8]));
+await small.send(Array.from({ length: 24 }, (_, n) => ["GET", `context:agent-${n}`]));
+{
+  const { page, context } = await openPage(browser, `${small.url}/`, { colorScheme: "dark", deviceScaleFactor: 1 });
+  await page.waitForSelector("#tile-destroyed-link:visible");
+  await page.waitForSelector(`.processes tr[data-pid="${neighbour.pid}"]`);
+  await wait(1500);
+  await page.screenshot({ path: join(folder, "dashboard-loss-dark.png"), fullPage: true });
+  await context.close();
+}
+neighbour.kill("SIGTERM");
+await small.close();
 
 const locked = await new Daemon(program, { settings: 'capacity = "64MiB"', password: "open sesame" }).start();
 await locked.send([["SPILL.SET", "context:planner", "x".repeat(9000), "TOKENS", 512]]);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tests share: a daemon of three tiers whose pressure is told by hand, contexts
 // in it, and a browser.
 import { Daemon, until } from "./daemon.mjs";
@@ -13,7 +14,7 @@ disk_capacity = "256MiB"
 pressure_source = "file:FOLDER/pressure"
 host_pressure_source = "file:FOLDER/calm"
 disk_pressure_source = "file:FOLDER/calm"
-write_behind_after = "50ms"
+write_back_after = "50ms"
 sample_period = "1s"
 policy = "workflow"`;
 
@@ -65,13 +66,13 @@ export class World {
 
   // All copies below are made; nothing moves by itself.
   settled(daemon) {
-    return until("everything is backed", async () => {
+    return until("everything is clean", async () => {
       const m = await daemon.metrics();
       const of = (tier, what) => m.get(`spillway_tier_${what}{tier="${tier}"}`) ?? 0;
       return (
-        m.get("spillway_moves_under_way") === 0 &&
-        of("device", "backed_bytes") === of("device", "bytes") &&
-        (!m.has('spillway_tier_bytes{tier="disk"}') || of("host", "backed_bytes") === of("host", "bytes"))
+        m.get("spillway_transfers_in_flight") === 0 &&
+        of("device", "clean_bytes") === of("device", "bytes") &&
+        (!m.has('spillway_tier_bytes{tier="disk"}') || of("host", "clean_bytes") === of("host", "bytes"))
       );
     });
   }
@@ -88,7 +89,7 @@ export class World {
     if (this.locked) return this.locked;
     const { writeFileSync } = await import("node:fs");
     const daemon = new Daemon(this.program, {
-      settings: `capacity = "64MiB"\nhost_capacity = "96MiB"\nhost_pressure_source = "file:FOLDER/calm"\npressure_source = "file:FOLDER/pressure"\nwrite_behind_after = "50ms"\nsample_period = "1s"`,
+      settings: `capacity = "64MiB"\nhost_capacity = "96MiB"\nhost_pressure_source = "file:FOLDER/calm"\npressure_source = "file:FOLDER/pressure"\nwrite_back_after = "50ms"\nsample_period = "1s"`,
       password: PASSWORD,
     });
     writeFileSync(`${daemon.folder}/calm`, `${CALM}\n`);
@@ -103,6 +104,7 @@ export class World {
     await this.browser?.close();
     await this.daemon?.close();
     await this.locked?.close();
+    await this.small?.close();
   }
 }
 

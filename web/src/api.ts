@@ -1,12 +1,13 @@
-// Requests to the daemon. The password lives in this tab only: in memory and in
-// sessionStorage, never in an address, never in a cookie.
+// SPDX-License-Identifier: Apache-2.0
+// Requests to the daemon. The password stays in this tab: in memory and in sessionStorage, never in
+// a URL or a cookie.
 
 const STORED = "spillway-password";
 let password = sessionStorage.getItem(STORED) ?? "";
 
 export class ApiError extends Error {
   constructor(
-    readonly status: number, // 0: nobody answered.
+    readonly status: number, // 0: no answer.
     message: string,
   ) {
     super(message);
@@ -26,7 +27,7 @@ export async function ask(path: string, init: RequestInit = {}): Promise<Respons
   if (password !== "") headers.set("Authorization", `Bearer ${password}`);
   let response: Response;
   try {
-    // Without credentials the browser's own password window stays closed.
+    // Without credentials the browser does not open its own password dialog.
     response = await fetch(path, { ...init, headers, credentials: "omit", cache: "no-store" });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
@@ -37,7 +38,7 @@ export async function ask(path: string, init: RequestInit = {}): Promise<Respons
   try {
     why = ((await response.json()) as { error?: string }).error ?? why;
   } catch {
-    // It was no JSON.
+    // Not JSON.
   }
   throw new ApiError(response.status, why);
 }
@@ -56,7 +57,7 @@ export async function post<T>(path: string, body: unknown): Promise<T> {
   return (await response.json()) as T;
 }
 
-// How a key is named in a query: as text, or where it is none by its bytes.
+// A key for a query: as text or, if it is not text, as hex.
 export function keyQuery(key: string, hex?: string): string {
   return hex === undefined ? `key=${encodeURIComponent(key)}` : `hex=${hex}`;
 }

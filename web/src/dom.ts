@@ -1,4 +1,5 @@
-// Elements without markup: text is always text, so that no key can be anything else.
+// SPDX-License-Identifier: Apache-2.0
+// Makes elements without markup: text is always text, so no key can become anything else.
 
 type Child = Node | string | null | undefined | false;
 type Props = Record<string, string | number | boolean | ((event: never) => void) | undefined>;
@@ -35,7 +36,7 @@ function apply(element: Element, props: Props, children: Child[]): void {
   element.append(...children.filter((child): child is Node | string => !!child || child === ""));
 }
 
-// Writes only what differs: whoever reads a page aloud is not told the same again.
+// Writes only if the text differs, so that screen readers do not repeat it.
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -45,7 +46,7 @@ export function setAttr(element: Element, name: string, value: string | null): v
   else if (element.getAttribute(name) !== value) element.setAttribute(name, value);
 }
 
-// A number on the page: its text, and the number itself for whoever checks it.
+// A number on the page: its text, and the exact number as an attribute for tests.
 export function setNumber(element: Element, value: number, text: string): void {
   setText(element, text);
   setAttr(element, "data-value", String(value));

@@ -1,4 +1,5 @@
-// Numbers as people read them. Nothing here knows where they come from.
+// SPDX-License-Identifier: Apache-2.0
+// Formats numbers for display. Knows nothing of their meaning.
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
@@ -49,7 +50,7 @@ export function clock(unixMs: number): string {
 
 export const rate = (perSecond: number): string => `${bytes(perSecond)}/s`;
 
-// Keys can be 64 KiB: the middle of a long one is left out.
+// Keys can have 64 KiB: the middle of a long key is left out.
 export function shorten(key: string, most = 64): string {
   if (key.length <= most) return key;
   const end = Math.floor(most / 3);

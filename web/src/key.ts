@@ -1,14 +1,15 @@
-// Keys are any bytes. What the daemon tells of one is its text, or escaped text and all
-// its bytes as hex; where those are readable text after all, that is shown.
+// SPDX-License-Identifier: Apache-2.0
+// Keys are arbitrary bytes. The daemon sends a key as text, or as escaped text plus all bytes in
+// hex; if those bytes are readable text after all, that text is shown.
 export interface Named {
   key: string;
   hex?: string | undefined;
 }
 
-const READ_MAX = 4096; // Longer ones are not looked at whole for every row.
+const READ_MAX = 4096; // Longer keys are not decoded for every row.
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-// The key itself, if it is text that can be read: nothing in it that hides or turns.
+// The key itself, if it is readable text, without characters that hide or reorder text.
 export function wholeText(of: Named, most = Infinity): string | undefined {
   if (of.hex === undefined) return of.key;
   if (of.hex.length / 2 > most) return undefined;

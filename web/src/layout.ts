@@ -1,10 +1,11 @@
-// Where steps stand when a run is drawn: each one layer behind the last of those it
-// waits for, in the order in which they were added. Loops lead back and move nobody.
+// SPDX-License-Identifier: Apache-2.0
+// Where steps are drawn: each one layer after the last of the steps it depends on, in the order
+// they were added. Back edges do not affect the layers.
 import type { Run } from "./types";
 
 export interface Place {
   x: number; // Layer.
-  y: number; // Within it.
+  y: number; // Position within the layer.
 }
 export interface Layout {
   places: Place[];
@@ -23,7 +24,7 @@ export function layoutOf(run: Run): Layout {
   }
   const layer = new Array<number>(count).fill(0);
   const ready = waits.flatMap((n, i) => (n === 0 ? [i] : []));
-  // Steps that wait for one another stay where they are.
+  // Steps that depend on each other keep their places.
   for (let i = 0; i < ready.length; i++) {
     for (const next of after[ready[i]!]!) {
       layer[next] = Math.max(layer[next]!, layer[ready[i]!]! + 1);
@@ -37,7 +38,7 @@ export function layoutOf(run: Run): Layout {
     return { x, y };
   });
   const rows = Math.max(1, ...filled.filter((n) => n !== undefined));
-  // Each layer in the middle.
+  // Centres each layer.
   for (const place of places) place.y += (rows - filled[place.x]!) / 2;
   return { places, layers: Math.max(1, filled.length), rows };
 }

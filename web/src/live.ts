@@ -1,10 +1,11 @@
-// The stream of state and events. It is read with fetch, since the password travels in
-// a header; lost, it is taken up again where it was left.
+// SPDX-License-Identifier: Apache-2.0
+// The stream of state and events. It is read with fetch, since the password is sent in a header.
+// After a break it continues from the last event.
 import { ApiError, ask } from "./api";
 import type { Event, State } from "./types";
 
 const RETRY_MS = [250, 500, 1000, 2000];
-// The daemon says something every 5 s at least.
+// The daemon sends at least a comment every 5 s.
 const SILENCE_MS = 12_000;
 
 export interface Listener {
@@ -15,7 +16,7 @@ export interface Listener {
   lost(why: ApiError): void;
 }
 
-// As RFC 7396 has it; a null takes a field away.
+// A merge patch of RFC 7396; null removes a field.
 export function mergePatch(into: unknown, patch: unknown): unknown {
   if (patch === null || typeof patch !== "object" || Array.isArray(patch)) return patch;
   const old = into !== null && typeof into === "object" && !Array.isArray(into) ? into : {};
@@ -62,12 +63,12 @@ export class Live {
       await this.read(response, abort);
       throw new ApiError(0, "the daemon closed the connection");
     } catch (error) {
-      if (this.abort !== abort) return; // Another one took its place.
+      if (this.abort !== abort) return; // Another stream has replaced it.
       clearTimeout(this.watchdog);
       const why = error instanceof ApiError ? error : new ApiError(0, "the daemon fell silent");
       this.state = undefined;
       this.listener.lost(why);
-      if (why.status === 401) return; // Until somebody logs in.
+      if (why.status === 401) return; // Until the user logs in.
       const wait = RETRY_MS[Math.min(this.tries++, RETRY_MS.length - 1)];
       this.timer = window.setTimeout(() => this.start(), wait);
     }

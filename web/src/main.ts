@@ -1,4 +1,5 @@
-// The dashboard: one stream, one store, five views of which one is looked at.
+// SPDX-License-Identifier: Apache-2.0
+// The dashboard: one stream, one store, and five views of which one is shown.
 import "uplot/dist/uPlot.min.css";
 import "./styles/theme.css";
 import "./styles/base.css";
@@ -6,6 +7,7 @@ import "./styles/overview.css";
 import "./styles/tables.css";
 import { get } from "./api";
 import { h, setAttr, setText } from "./dom";
+import * as format from "./format";
 import { Live } from "./live";
 import { Store } from "./store";
 import * as theme from "./theme";
@@ -34,9 +36,9 @@ const views: Record<string, { title: string; view: View }> = {
 const names = Object.keys(views);
 let shown = "";
 let pastLoaded = false;
-// Numbers begin anew with each daemon: with its time an event is itself alone.
+// Event numbers start again with each daemon; together with its start time they are unique.
 const idOf = (event: Event): string => `${event.number} ${event.unix_ms}`;
-// What was fetched as past: the stream may still be about to tell of it.
+// Events fetched as history: the stream may send them again.
 let past = new Set<string>();
 
 const status = new StatusBar(store);
@@ -61,7 +63,7 @@ const live = new Live({
 });
 const login = new Login(() => live.start());
 
-// What was before the stream began: the charts' past, and the latest events.
+// Loads what was before the stream began: the history of the charts, and the latest events.
 async function loadPast(): Promise<void> {
   pastLoaded = true;
   try {
@@ -69,19 +71,20 @@ async function loadPast(): Promise<void> {
     store.pastKnown = true;
     const told = await get<{ events: Event[] }>("/api/v1/events?limit=1000");
     past = new Set(told.events.map(idOf));
-    // The stream may have told of some already, and of later ones: each is kept once, in its order.
+    // The stream may have sent some of them already, and later ones: each is kept once, in order.
     const streamed = store.events.all().filter((event) => !past.has(idOf(event)));
     const all = [...told.events, ...streamed].sort((a, b) => a.unix_ms - b.unix_ms || a.number - b.number);
     store.events.clear();
     for (const event of all) store.addEvent(event);
   } catch {
-    pastLoaded = false; // With the next state.
+    pastLoaded = false; // Tried again with the next state.
   }
 }
 
 const link = (name: string): HTMLElement => h("a", { href: `#${name}`, "data-view": name }, views[name]!.title);
 const nav = h("nav", { "aria-label": "Views" }, ...names.map(link));
 const version = h("span", { class: "version" });
+const where = h("span", { class: "where" });
 const dot = h("span", { class: "dot", role: "status" });
 const themeButton = h("button", { type: "button", class: "quiet", id: "theme", onclick: () => switchTheme() });
 const helpButton = h("button", { type: "button", class: "quiet", "aria-label": "Keys", onclick: () => help() }, "?");
@@ -117,7 +120,10 @@ function update(): void {
   status.update();
   setAttr(dot, "data-state", connection.state);
   setText(dot, { live: "live", connecting: "connecting", lost: "no answer", locked: "locked" }[connection.state]);
-  setText(version, store.state ? `spillwayd ${store.state.version}` : "");
+  const state = store.state;
+  setText(version, state ? `spillwayd ${state.version}` : "");
+  const up = state?.started_unix_ms ? (store.now() - state.started_unix_ms) / 1000 : 0;
+  setText(where, state?.machine ? `${state.machine}, up ${up < 60 ? `${Math.floor(up)} s` : format.duration(up)}` : "");
   views[shown]!.view.update();
 }
 
@@ -141,15 +147,19 @@ theme.apply(theme.current());
 labelTheme(theme.current());
 document.getElementById("app")!.append(
   h("a", { class: "skip", href: "#main", onclick: (event: globalThis.Event) => (event.preventDefault(), main.focus()) }, "Skip to the content"),
-  h("header", { class: "top" }, h("h1", {}, "Spillway"), nav, h("div", { class: "right" }, dot, version, themeButton, helpButton)),
+  h("header", { class: "top" }, h("h1", {}, "Spillway"), nav, h("div", { class: "right" }, dot, where, version, themeButton, helpButton)),
   status.element,
   login.element,
   main,
 );
-const fromHash = (): void => show(views[location.hash.slice(1)] ? location.hash.slice(1) : "overview");
+function fromHash(): void {
+  const [name = "", query = ""] = location.hash.slice(1).split("?");
+  show(views[name] ? name : "overview");
+  if (name === "events") events.ask(new URLSearchParams(query));
+}
 addEventListener("hashchange", fromHash);
 addEventListener("keydown", onKey);
-// Away, a page's clock stands still: what it missed is fetched.
+// A hidden page's timers stop: what it missed is fetched.
 addEventListener("visibilitychange", () => {
   if (!document.hidden && store.state) void store.loadHistory().catch(() => undefined);
 });

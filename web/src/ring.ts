@@ -1,5 +1,6 @@
-// Rows of numbers of which the last so many are kept: memory is taken once and stays
-// as it is, however long a page is open.
+// SPDX-License-Identifier: Apache-2.0
+// Rows of numbers, of which the last ones are kept. Memory is allocated once, however long a page
+// is open.
 
 export class Ring {
   private readonly columns: Float64Array[];
@@ -40,7 +41,7 @@ export class Ring {
   }
 }
 
-// The last so many of anything.
+// The last items of anything.
 export class Last<T> {
   private items: T[] = [];
 
@@ -48,7 +49,7 @@ export class Last<T> {
 
   push(item: T): void {
     this.items.push(item);
-    // Seldom, and many at once.
+    // Rarely, and many at a time.
     if (this.items.length > this.kept * 1.25) this.items = this.items.slice(-this.kept);
   }
 

@@ -1,5 +1,6 @@
-// What the page knows: the state now, what the tiers were like, what happened. Views
-// read it; only the stream writes it. Everything in it is bounded.
+// SPDX-License-Identifier: Apache-2.0
+// What the page knows: the present state, the history of the tiers, the events. Views read it; only
+// the stream writes it. All of it is bounded.
 import { get } from "./api";
 import { Last, Ring } from "./ring";
 import { type Event, type History, LEVELS, type State, type Tier, TIERS, type TierName } from "./types";
@@ -13,13 +14,14 @@ export const COLUMN = {
   unbacked: 4,
   backed: 5,
   free: 6,
-  reserve: 7, // Of the free.
+  reserve: 7, // Part of `free`.
 } as const;
 const WIDTH = 8;
 
-// Columns of what is counted, of which rates are made.
+// Columns of counters, from which rates are computed.
 const COUNTED = ["hits", "misses"] as const;
-const TIER_COUNTED = 7; // Down, up, and five actions.
+const READS = 15; // Buckets of the time that reads took.
+const TIER_COUNTED = 7; // Bytes down, bytes up, and five actions.
 const ACTIONS = ["back", "drop", "demote", "destroy", "expire"] as const;
 
 const FINE_KEPT = 1200; // Two minutes at 10 Hz.
@@ -44,14 +46,14 @@ export class Store {
   readonly events = new Last<Event>(EVENTS_KEPT);
   passed = 0;
   eventsVersion = 0;
-  // The version this page came with: that of the first daemon it met.
+  // The version of the first daemon seen, which this page belongs to.
   firstVersion: string | undefined;
   readonly series = new Map<TierName, Series>();
   // Counters over the last minute, four times a second.
-  private readonly counted = new Ring(1 + COUNTED.length + 3 * TIER_COUNTED, 300);
-  // What was before is there, or can't be had: from now on samples follow it.
+  private readonly counted = new Ring(1 + COUNTED.length + 3 * TIER_COUNTED + READS, 300);
+  // True: the history was loaded, or cannot be. From then on samples are appended.
   pastKnown = false;
-  // Daemon's clock less ours, in milliseconds.
+  // The daemon's clock minus ours, in milliseconds.
   skew = 0;
   private readonly listeners = new Set<() => void>();
   private scheduled = false;
@@ -97,12 +99,12 @@ export class Store {
     this.changed();
   }
 
-  // Another daemon, or the same one anew: what was counted is not comparable.
+  // Another daemon, or the same one restarted: its counters cannot be compared.
   forgetCounts(): void {
     this.counted.clear();
   }
 
-  // Ten times a second, whether anything changed or not: time goes on.
+  // Ten times a second, whether anything changed or not.
   sample(): void {
     if (!this.state || this.connection.state !== "live" || !this.pastKnown) return;
     const now = this.now() / 1000;
@@ -129,6 +131,7 @@ export class Store {
       row.push(tier?.copied_down ?? 0, tier?.copied_up ?? 0);
       for (const action of ACTIONS) row.push(tier?.left_by_action[action] ?? 0);
     }
+    for (let i = 0; i < READS; i++) row.push(state.reads?.within[i] ?? 0);
     return row;
   }
 
@@ -141,7 +144,7 @@ export class Store {
     return series;
   }
 
-  // How much a counter rose within the last `seconds`, and over how long that was.
+  // How much a counter rose within the last `seconds`, and the time that really covers.
   private rise(column: number, seconds: number): { by: number; over: number } {
     const ring = this.counted;
     if (ring.length < 2) return { by: 0, over: 1 };
@@ -158,7 +161,28 @@ export class Store {
     return all > 0 ? hits / all : undefined;
   }
 
-  // A second, into a tier.
+  // Gets a second.
+  getRate(seconds = 10): number {
+    const hits = this.rise(1, seconds);
+    return (hits.by + this.rise(2, seconds).by) / hits.over;
+  }
+
+  // Seconds within which that share of the reads of the last while were answered: the upper bound of
+  // a bucket, Infinity beyond the last one. Undefined: there was no read.
+  readTime(share: number, seconds = 60): number | undefined {
+    const bounds = this.state?.reads?.bounds_s ?? [];
+    const counts = Array.from({ length: READS }, (_, i) => this.rise(READS_BASE + i, seconds).by);
+    const all = counts.reduce((sum, n) => sum + n, 0);
+    if (all === 0) return undefined;
+    let seen = 0;
+    for (let i = 0; i < counts.length; i++) {
+      seen += counts[i]!;
+      if (seen >= share * all) return bounds[i] ?? Infinity;
+    }
+    return Infinity;
+  }
+
+  // Bytes per second copied into a tier.
   flow(tier: TierName, direction: "down" | "up", seconds = 2): number {
     const { by, over } = this.rise(base(tier) + (direction === "down" ? 0 : 1), seconds);
     return by / over;
@@ -168,7 +192,7 @@ export class Store {
     return this.rise(base(tier) + 2 + ACTIONS.indexOf(action), seconds).by;
   }
 
-  // The hour before this page was opened, or while it was away.
+  // The hour before this page was opened, or the time while it was hidden.
   async loadHistory(): Promise<void> {
     const history = await get<History>("/api/v1/history?points=1800");
     for (const name of TIERS) {
@@ -197,6 +221,7 @@ export class Store {
   }
 }
 
+const READS_BASE = 3 + 3 * TIER_COUNTED;
 const base = (tier: TierName): number => 3 + TIERS.indexOf(tier) * TIER_COUNTED;
 
 export interface Parts {
@@ -207,7 +232,8 @@ export interface Parts {
   reserve: number;
 }
 
-// A tier's memory: others', ours with and without a copy below, free, of which reserve.
+// A tier's memory: other processes', ours with and without a copy below, free, and the reserve
+// within the free.
 export function partsOf(tier: Tier): Parts {
   const backed = Math.min(tier.clean, tier.held);
   return {

@@ -1,9 +1,10 @@
-// Light, dark, or as the system has it. Kept in this browser, if it lets us.
+// SPDX-License-Identifier: Apache-2.0
+// Light, dark, or the system's choice. Stored in the browser if possible.
 type Theme = "system" | "light" | "dark";
 const ORDER: Theme[] = ["system", "light", "dark"];
 const STORED = "spillway-theme";
 
-let chosen: Theme = "system"; // For browsers that keep nothing.
+let chosen: Theme = "system"; // For browsers that store nothing.
 
 function remembered(): string | null {
   try {
@@ -25,7 +26,7 @@ export function apply(theme: Theme): void {
   try {
     localStorage.setItem(STORED, theme);
   } catch {
-    // It is asked again next time.
+    // Chosen again next time.
   }
 }
 

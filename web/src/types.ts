@@ -1,4 +1,5 @@
-// What the daemon says, as docs/reference/http.md has it.
+// SPDX-License-Identifier: Apache-2.0
+// The daemon's JSON, as in docs/reference/http.md.
 
 export type Level = "relaxed" | "normal" | "pressure" | "critical" | "emergency";
 export type Mode = Level | "workflow_aware";
@@ -31,6 +32,14 @@ export interface Tier {
   left_bytes_by_action: Record<ActionName, number>;
 }
 
+// A process that holds memory of the card. The name is empty where it cannot be told.
+export interface Process {
+  pid: number;
+  name: string;
+  bytes: number;
+  own: boolean;
+}
+
 export interface State {
   version: string;
   unix_ms: number;
@@ -38,7 +47,6 @@ export interface State {
   mode: Mode;
   blocked: boolean;
   controls: boolean;
-  caption?: { phase: string; text: string };
   thresholds: { normal: number; pressure: number; critical: number; emergency: number };
   entries: number;
   tokens: number;
@@ -51,6 +59,10 @@ export interface State {
   refused_blocked: number;
   left_by_reason: Record<string, number>;
   left_by_action: Record<ActionName, number>;
+  destroyed_by_reason?: Record<string, number>;
+  machine?: string;
+  processes?: Process[];
+  reads?: { bounds_s: number[]; within: number[] };
   give_back: { count: number; bytes: number; seconds: number; last_s: number; within: number[] };
   device?: Tier;
   host?: Tier;

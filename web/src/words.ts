@@ -1,4 +1,5 @@
-// The words of the daemon in sentences.
+// SPDX-License-Identifier: Apache-2.0
+// The daemon's terms as sentences.
 import type { Level, Mode, Passage } from "./types";
 
 export const LEVEL_NAMES: Record<Mode, string> = {
@@ -11,23 +12,23 @@ export const LEVEL_NAMES: Record<Mode, string> = {
 };
 
 export const MODE_MEANINGS: Record<Mode, string> = {
-  relaxed: "Idle memory is lent out and nothing has to leave.",
-  normal: "What has been idle for minutes is backed below, so that it can leave at once.",
-  pressure: "Others need memory: the heaviest and least used contexts go first.",
-  critical: "Memory is short: idle contexts move down; none is destroyed while a lower tier has room.",
-  emergency: "The tier takes nothing new, and what is idle leaves now.",
-  workflow_aware: "Agents' steps decide: what is needed last goes first.",
+  relaxed: "Idle memory is in use and nothing has to be evicted.",
+  normal: "Contexts idle for minutes are copied to a lower tier, so that they can be evicted at once.",
+  pressure: "Other processes need memory: the heaviest and least used contexts are evicted first.",
+  critical: "Memory is short: idle contexts are demoted; none is destroyed while a lower tier has room.",
+  emergency: "The tier takes nothing new, and idle contexts are evicted now.",
+  workflow_aware: "Agents' steps decide: contexts needed last are evicted first.",
 };
 
 export const REASONS: Record<string, string> = {
-  expired: "its time was over",
+  expired: "its time to live was over",
   idle: "idle longer than the level allows",
   heavy: "most tokens for the least use",
   order: "first in the policy's order",
-  room: "its place was needed for a set",
+  room: "its memory was needed for a set",
   budget: "its tokens were needed for a set",
-  reserve: "free memory fell under the reserve",
-  ask: "a neighbour asked for memory",
+  reserve: "free memory fell below the reserve",
+  ask: "another process asked for memory",
   erased: "a client erased it",
   replaced: "its key was set again",
   cleared: "the cache was cleared",
@@ -35,23 +36,23 @@ export const REASONS: Record<string, string> = {
   lost: "its device or file was lost",
 };
 
-// What is copied ahead of need has not been idle for too long.
+// Write-back copies entries that have not been idle for long.
 export function reasonText(action: string, reason: string): string {
-  if (action === "back" && reason === "idle") return "unused for a moment, copied ahead of need";
+  if (action === "back" && reason === "idle") return "idle for a moment, written back ahead of need";
   return REASONS[reason] ?? "";
 }
 
 export const ACTIONS: Record<string, string> = {
-  back: "backed",
+  back: "written back",
   drop: "dropped",
-  demote: "moved down",
+  demote: "demoted",
   destroy: "destroyed",
   expire: "expired",
 };
 
 export function passageText(p: Passage): string {
-  if (p.action === "came") return `Came up from ${p.from ?? "below"} to ${p.tier}`;
-  const where = p.action === "back" ? `in ${p.tier}: it has a copy below now` : `from ${p.tier}`;
+  if (p.action === "came") return `Copied up from ${p.from ?? "below"} to ${p.tier}`;
+  const where = p.action === "back" ? `in ${p.tier}: a lower tier has a copy now` : `from ${p.tier}`;
   const verb = ACTIONS[p.action] ?? p.action;
   return `${verb.charAt(0).toUpperCase()}${verb.slice(1)} ${where}`;
 }

@@ -1,21 +1,24 @@
 #!/usr/bin/env python3
-"""What a user feels: agents in the rhythm of WEKA's coding agents, and a neighbour on the card.
+# SPDX-License-Identifier: Apache-2.0
+"""What a user notices: agents in the rhythm of WEKA's coding agents, and a neighbour on the card.
 
   PYTHONPATH=build/gpu-pack/py python3 bench/gpu/py/agents.py
 
-Llama-3-8B shape, random weights, transformers. One worker serves turns in the order in which they
-come; a turn is an agent's whole context plus some hundred new tokens. TTFT is from its arrival to
-the first logits, waiting included. Four ways to keep contexts, in one run: none (all is prefilled
-again), DynamicCache(offloading=True) per agent, pinned host memory with LRU, and Spillway; each
-without a neighbour and with one in another process that takes half of the card, again and again.
+Llama-3-8B shape, random weights, transformers. One worker serves turns in the order of their
+arrival; a turn is an agent's whole context plus some hundred new tokens. TTFT is from its arrival
+to the first logits, waiting included. Four ways to keep contexts, in one run: none (everything is
+prefilled again), DynamicCache(offloading=True) per agent, pinned host memory with LRU, and
+Spillway; each without a neighbour, and with one in another process that takes half of the card,
+again and again.
 
-Pauses are drawn by the quantiles of 49,334 requests of the WEKA trace (after a tool call p10/50/90/99
-3.9/8.5/70/611 s, after a human 5.7/210/2,981/39,529 s, 5 % of turns), at most 60 s, and divided by
---compress. All agents come within the first two seconds, so that a short phase measures how long
-that burst takes, and a way that has to prefill never gets through it: its TTFT grows with --phase. Contexts: 2,048 shared tokens, then 8 to 24 thousand of an agent's own, some 400 more a
+Pauses are drawn from the quantiles of 49,334 requests of the WEKA trace (after a tool call
+p10/50/90/99 3.9/8.5/70/611 s, after a human 5.7/210/2,981/39,529 s, 5 % of turns), at most 60 s,
+and divided by --compress. All agents arrive within the first two seconds, so a short phase measures
+how long that burst takes, and a way that has to prefill never gets through it: its TTFT grows with
+--phase. Contexts: 2,048 shared tokens, then 8 to 24 thousand of an agent's own, some 400 more per
 turn, about 77 GiB in all; --host-gib of host memory for each way that uses any. Each turn decodes 4
-tokens. Spillway's levels begin later than by default (LATE), as docs/tiers.md says for host memory
-smaller than what lies above it; --table leaves them where they are. Bounded: 9 minutes.
+tokens. Spillway's levels begin later than by default (LATE), as docs/tiers.md recommends for host
+memory smaller than the tier above it; --table uses the default ones. Bounded: 9 minutes.
 """
 
 import argparse
@@ -41,10 +44,11 @@ TOOL = [(0.0, 2.0), (0.1, 3.9), (0.5, 8.5), (0.9, 70.0), (0.99, 611.0), (1.0, 10
 HUMAN = [(0.0, 3.0), (0.1, 5.7), (0.5, 210.0), (0.9, 2981.0), (0.99, 39529.0), (1.0, 50000.0)]
 SYSTEM_TOKENS, TURN_TOKENS, MOST_TOKENS, DECODED = 2048, 400, 32768, 4
 CHUNK = 256
-# With half of the card a neighbour's PRESSURE (0.85) would begin while most of the rest is free, and
-# what lies in host memory alone would be destroyed for copies of what lies on the card.
+# With half of the card taken, the default PRESSURE (0.85) would begin while most of the rest is
+# free, and contexts that are only in host memory would be destroyed for copies of contexts on the
+# card.
 LATE = {"normal": 0.93, "pressure": 0.94, "critical": 0.96, "emergency": 0.98}
-MORE = {"thresholds": LATE}  # Settings of the cache, and from the command line.
+MORE = {"thresholds": LATE}  # Settings of the cache, and those from the command line.
 
 
 def pause(rng, compress):
@@ -57,7 +61,7 @@ def pause(rng, compress):
 
 
 class Agent:
-    """What it has said so far; the same for every way to keep it."""
+    """What the agent has said so far; the same for every way to keep it."""
 
     def __init__(self, number, system):
         self.number = number
@@ -75,7 +79,7 @@ class Agent:
         self.turns += 1
         if len(self.ids) < MOST_TOKENS:
             self.ids = torch.cat([self.ids, self._new(TURN_TOKENS)])
-        else:  # It begins anew behind the system prompt, as agents do when they compact.
+        else:  # It starts again after the system prompt, as agents do when they compact.
             self.ids = torch.cat([self.ids[:SYSTEM_TOKENS], self._new(2048)])
         return self.ids
 
@@ -104,10 +108,11 @@ class Nothing:
 
 
 class Offloaded(Nothing):
-    """transformers' own: every layer's tensors wait in host memory, fetched as it runs.
+    """transformers' own way: every layer's tensors are in host memory, and fetched as the layer
+    runs.
 
-    All of it but the first layer is on the host; least recently used out first, so that it has no
-    more of that than the others. --offload-all: as much as it likes.
+    All but the first layer is on the host; least recently used contexts are dropped first, so that
+    it uses no more host memory than the other ways. --offload-all: no limit.
     """
 
     name = "DynamicCache(offloading=True)"
@@ -141,7 +146,8 @@ class Offloaded(Nothing):
 
 
 class Pinned(Nothing):
-    """A pool of pinned host memory, whole contexts, least recently used out first."""
+    """A pool of pinned host memory for whole contexts; least recently used ones are dropped first.
+    """
 
     name = "pinned host + LRU"
 
@@ -158,7 +164,9 @@ class Pinned(Nothing):
         self.evicted = 0
 
     def _room(self, size):
-        """An offset with so many free bytes behind it; the oldest leave until there is one."""
+        """An offset with that many free bytes after it; the oldest contexts are dropped until there
+        is one.
+        """
         while True:
             at = 0
             for start, length in sorted((o, n) for _, o, n in self.kept.values()):
@@ -224,7 +232,7 @@ class Spillway(Nothing):
     def __init__(self, model, host_bytes):
         super().__init__(model, host_bytes)
         self.cache = spillway.Cache(device=DEVICE, host_capacity=host_bytes, token_budget=None,
-                                    write_behind_after="50ms", write_behind_rate=None, **MORE)
+                                    write_back_after="50ms", write_back_rate=None, **MORE)
         self.rescue = spillway.torch.install_rescue(self.cache)
         self.watched = False
 
@@ -308,7 +316,7 @@ print(failed, rounds, max(took))
 
 
 class Neighbour:
-    """Takes a share of the card in steps of 2 GiB, holds it for 4 s, lets go for 3 s."""
+    """Takes a share of the card in steps of 2 GiB, holds it for 4 s, frees it for 3 s."""
 
     def __init__(self, part, seconds):
         self.process = subprocess.Popen(
@@ -329,7 +337,7 @@ class Neighbour:
 
 
 def serve(keeper, agents, seconds, compress, seed):
-    """Turns as they come, one worker; TTFT of each."""
+    """Serves turns as they arrive, with one worker; returns the TTFT of each."""
     rng = random.Random(seed)
     start = time.perf_counter()
     due = [(rng.random() * 2, agent.number) for agent in agents]
@@ -348,7 +356,7 @@ def serve(keeper, agents, seconds, compress, seed):
         try:
             began = time.perf_counter()
             past, known, logits = keeper.first_token(agent, ids)
-            logits.argmax().item()  # The first token is there.
+            logits.argmax().item()  # The first token is ready.
             first.append(time.perf_counter() - began)
             ttft.append(time.perf_counter() - start - at)
             more = agent._new(DECODED).to(DEVICE)
@@ -383,7 +391,7 @@ def one_keeper(make, model, args, deadline):
     start = time.monotonic()
     keeping = 0.0
     if make is not Nothing:
-        for agent in agents:  # Everybody has been here before; not timed.
+        for agent in agents:  # Every agent has had a turn before; not timed.
             ids = agent.ids.to(DEVICE)
             past, _, logits = keeper.first_token(agent, ids)
             logits.argmax().item()
@@ -433,8 +441,8 @@ def main():
         MORE[name] = value
     deadline = Deadline(args.seconds)
     say_machine()
-    # cuDNN makes a plan for every new length of a context, some 60 ms each: whoever runs first would
-    # pay for all. Without it every way has the same kernels at once.
+    # cuDNN makes a plan for every new length of a context, about 60 ms each, which the first way to
+    # run would pay for all. Without cuDNN every way has the same kernels at once.
     torch.backends.cuda.enable_cudnn_sdp(False)
     model = llama_8b(args.layers)
     forward(model, torch.zeros((1, 4096), dtype=torch.int64, device=DEVICE),

@@ -1,4 +1,6 @@
-"""What the Python benches on a GPU share: a model of the Llama-3-8B shape, clocks, one line a row."""
+# SPDX-License-Identifier: Apache-2.0
+"""Shared by the Python benches on a GPU: a model of the Llama-3-8B shape, clocks, rows of output.
+"""
 
 import json
 import os
@@ -15,7 +17,7 @@ DEVICE = "cuda:0"
 
 
 def say(part, **figures):
-    """One row: a name and its figures as JSON."""
+    """Prints one row: a name and its figures as JSON."""
     rounded = {name: round(value, 4) if isinstance(value, float) else value
                for name, value in figures.items()}
     print(part, json.dumps(rounded), flush=True)
@@ -29,7 +31,7 @@ def say_machine():
 
 
 class Deadline:
-    """Every script is bounded: what does not fit is left out, and said."""
+    """The time limit of a script: what does not fit is left out, and the output says so."""
 
     def __init__(self, seconds):
         self.end = time.monotonic() + seconds
@@ -39,7 +41,7 @@ class Deadline:
 
 
 def timed(function, *args, **kwargs):
-    """Seconds until the GPU is done with it, and what it gave."""
+    """Seconds until the GPU has finished the call, and the call's result."""
     torch.cuda.synchronize()
     start = time.perf_counter()
     result = function(*args, **kwargs)
@@ -79,14 +81,15 @@ def kv_bytes(past):
 
 
 def forward(model, ids, past):
-    """Logits behind the last token."""
+    """The logits after the last token."""
     with torch.no_grad():
         return model(ids, past_key_values=past, use_cache=True, logits_to_keep=1).logits
 
 
 def wait_registered(most):
-    """Until the host tier has been made known to the driver, as it is in the background: this
-    process grows no more. Seconds."""
+    """Waits until the host tier is registered with the driver, which happens in the background:
+    this process grows no more. Returns seconds.
+    """
     start, size, since = time.monotonic(), 0, time.monotonic()
     while time.monotonic() - start < most and time.monotonic() - since < 1.0:
         with open("/proc/self/statm") as file:
@@ -98,7 +101,7 @@ def wait_registered(most):
 
 
 def wait_backed(cache, most, part=0.98):
-    """Until that part of what is on the card has a copy below, or `most` seconds have passed."""
+    """Waits until that part of the data on the card is clean, or for `most` seconds."""
     end = time.monotonic() + most
     while time.monotonic() < end:
         device = cache.stats()["device"]

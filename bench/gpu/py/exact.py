@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Whether contexts come back bit by bit, again and again, whatever else the machine does.
 
   PYTHONPATH=build/gpu-pack/py python3 bench/gpu/py/exact.py [--seconds 100]
 
-Keys and values of the Llama-3-8B shape, random and all different, are saved, restored while on the
-card, given back, restored from host memory and compared, tensor by tensor; a difference is told by
-where it is and how much of it. Then the model itself: the same next token on the same context,
-again and again, and on the restored one, to tell a context that differs from a kernel that does; with
-cuDNN's attention and without.
-With --busy so many processes take the machine's cores meanwhile.
+Keys and values of the Llama-3-8B shape, random and all different, are saved, restored from the
+card, given back, restored from host memory and compared, tensor by tensor; a difference is reported
+with its place and size. Then the model itself: the same next token on the same context, again and
+again, and on the restored one, to distinguish a context that differs from a kernel that does; with
+and without cuDNN's attention. With --busy that many processes keep the machine's cores busy
+meanwhile.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from common import DEVICE, Deadline, forward, llama_8b, say, say_machine, wait_b
 
 
 def context(model, tokens, seed):
-    """A DynamicCache as a prefill would leave it, but for what is in it."""
+    """A DynamicCache as after a prefill, but with random content."""
     generator = torch.Generator(device=DEVICE).manual_seed(seed)
     past = transformers.DynamicCache(config=model.config)
     for layer in past.layers:
@@ -86,7 +87,7 @@ def rounds(cache, model, args, deadline):
 
 
 def logits_again(cache, model, args, tokens=8192):
-    """The same next token, again and again."""
+    """Computes the same next token again and again."""
     ids = torch.randint(0, 128000, (1, tokens + 1), device=DEVICE)
     past = transformers.DynamicCache(config=model.config)
     forward(model, ids[:, :tokens], past)
@@ -118,8 +119,8 @@ def main():
     deadline = Deadline(args.seconds)
     say_machine()
     model = llama_8b()
-    cache = spillway.Cache(device=DEVICE, host_capacity="16GiB", write_behind_after="0ms",
-                           write_behind_rate=None, token_budget=None)
+    cache = spillway.Cache(device=DEVICE, host_capacity="16GiB", write_back_after="0ms",
+                           write_back_rate=None, token_budget=None)
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(args.busy)]
     try:
         for cudnn in (True, False) * 3:

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""OOM rescue: the cache holds all idle memory of the card, and torch wants some of it.
+# SPDX-License-Identifier: Apache-2.0
+"""OOM rescue: the cache holds all idle memory of the card, and torch needs some of it.
 
   PYTHONPATH=build/gpu-pack/py python3 bench/gpu/py/rescue.py
 
 torch asks for 10 and for 40 GiB, without rescue and with it: whether it gets them, how long it
-took, and whether every context is there afterwards, bit for bit. Then an allocation-heavy loop
-with ample memory, before there is a rescue and then with it installed and removed, by turns in one
-process: between processes the loop differs by more than any hook costs. Bounded: 2 minutes.
+takes, and whether every context is still there afterwards, bit for bit. Then an allocation-heavy
+loop with ample memory, first without a rescue, then alternately with it installed and removed, in
+one process: between processes the loop varies by more than any hook costs. Bounded: 2 minutes.
 """
 
 import argparse
@@ -22,13 +23,15 @@ PIECE = 256 << 20
 
 
 def pattern(number, into):
-    """A context's bytes, in memory that is there: told apart by their first and last, and by a step."""
+    """Fills existing memory with a context's bytes; contexts differ in the first and last byte and
+    in a step.
+    """
     torch.arange(PIECE // 8, dtype=torch.int64, device=DEVICE, out=into)
     return into.mul_(2 * number + 1)
 
 
 def fill(cache, hold, into):
-    """Contexts until the card has no more idle memory than the reserve."""
+    """Sets contexts until the card has no more idle memory than the reserve."""
     keys = []
     while len(keys) * PIECE < hold:
         if not st.put(cache, f"context:{len(keys)}", pattern(len(keys), into), tokens=2048):
@@ -38,7 +41,7 @@ def fill(cache, hold, into):
 
 
 def top_up(cache, keys, deadline):
-    """What left for those that came later comes back, as long as the card has room."""
+    """Reads evicted contexts back, as long as the card has room."""
     free = torch.cuda.mem_get_info()[0]
     while deadline.left() > 60:
         for at in range(0, len(keys), 16):
@@ -51,7 +54,7 @@ def top_up(cache, keys, deadline):
 
 
 def verify(cache, keys, deadline, into):
-    """How many of the contexts come back as they were."""
+    """How many of the contexts come back unchanged."""
     right = wrong = missing = 0
     for number, key in enumerate(keys):
         if deadline.left() < 5:
@@ -69,11 +72,11 @@ def verify(cache, keys, deadline, into):
 
 
 def ask(gib, by=None):
-    """Milliseconds until torch has so much, or None."""
+    """Milliseconds until torch has that much, or None."""
     def take():
         return torch.empty(gib * GIB, dtype=torch.uint8, device=DEVICE)
 
-    try:  # The hook needs nobody's help; the fallback is a call that is made again.
+    try:  # The hook works by itself; the fallback needs the call to be repeated.
         seconds, block = timed(by.run if by is not None and by.kind == "retry" else _call, take)
     except torch.cuda.OutOfMemoryError:
         return None
@@ -93,9 +96,9 @@ def rescue_part(args, deadline):
     keep = int(args.hold_gib * GIB)
     into = torch.empty(PIECE // 8, dtype=torch.int64, device=DEVICE)
     ballast = torch.empty(max(free - keep - PIECE, 0), dtype=torch.uint8, device=DEVICE)
-    cache = spillway.Cache(device=DEVICE, host_capacity=args.host, write_behind_after="0ms",
-                           write_behind_rate=None, token_budget=None, ttl=None, reserve=0.0,
-                           reserve_bytes_min=0)  # All that is idle, with nothing left for bursts.
+    cache = spillway.Cache(device=DEVICE, host_capacity=args.host, write_back_after="0ms",
+                           write_back_rate=None, token_budget=None, ttl=None, reserve=0.0,
+                           reserve_bytes_min=0)  # All idle memory, with no reserve.
     start = time.monotonic()
     keys = fill(cache, keep, into)
     backed = wait_backed(cache, 20, 0.97)
@@ -129,7 +132,8 @@ SIZES = [1 << 12, 1 << 16, 3 << 18, 5 << 20, 33 << 20, 1 << 14, 7 << 19, 130 << 
 
 
 def allocate(rounds, to_driver):
-    """Small and large blocks, from torch's own or, every eighth round, from the driver."""
+    """Allocates small and large blocks, from torch's cache or, every eighth round, from the driver.
+    """
     for at in range(rounds):
         held = [torch.empty(size, dtype=torch.uint8, device=DEVICE) for size in SIZES]
         del held
@@ -138,18 +142,18 @@ def allocate(rounds, to_driver):
 
 
 def one_batch(rounds, to_driver):
-    """Nanoseconds an allocation."""
+    """Nanoseconds per allocation."""
     return timed(allocate, rounds, to_driver)[0] / (rounds * len(SIZES)) * 1e9
 
 
 def loops(deadline):
     kinds = (("from torch's own blocks", False, 1500), ("every eighth round from the driver", True, 80))
     for _, to_driver, rounds in kinds:
-        one_batch(rounds, to_driver)  # Warm.
+        one_batch(rounds, to_driver)  # Warm-up.
     before = {name: [one_batch(rounds, to_driver) for _ in range(10)]
               for name, to_driver, rounds in kinds}
     cache = spillway.Cache(device=DEVICE, host_capacity="1GiB", capacity="4GiB")
-    with st.install_rescue(cache):  # The first time it is compiled.
+    with st.install_rescue(cache):  # It is compiled the first time.
         pass
     having = {name: [] for name, _, _ in kinds}
     removed = {name: [] for name, _, _ in kinds}

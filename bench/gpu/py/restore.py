@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Restore against prefill, transformers, Llama-3-8B shape with random weights.
+# SPDX-License-Identifier: Apache-2.0
+"""Restore compared with prefill: transformers, Llama-3-8B shape with random weights.
 
   PYTHONPATH=build/gpu-pack/py python3 bench/gpu/py/restore.py [--tokens 2048,8192,32768,65536]
 
-A row a length: prefill; save (the call, and until a copy lies in host memory) beside
-tensor.cpu() and copies into pinned memory; restore from host and from the card beside the raw
-link; whether keys and values are the same bits, and the next logits (without cuDNN's attention,
-which does not give the same bits for the same input; beside it the same without us). The host tier
-is registered with the driver first, as it is some seconds after a cache was opened. Bounded: 4
-minutes.
+One row per length: prefill; save (the call, and until a copy is in host memory) beside tensor.cpu()
+and copies into pinned memory; restore from host and from the card beside the raw link; whether keys
+and values have the same bits, and the next logits (without cuDNN's attention, which does not give
+the same bits for the same input; beside it the same without Spillway). The host tier is registered
+with the driver first, as it is some seconds after a cache was opened. Bounded: 4 minutes.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from common import (DEVICE, GIB, Deadline, forward, kv_bytes, llama_8b, median, 
 
 
 def link_limit(size, pinned):
-    """Seconds for so many bytes from pinned memory to the card and back, raw."""
+    """Seconds for that many bytes from pinned memory to the card and back, raw."""
     there = torch.empty(min(size, pinned.nbytes), dtype=torch.uint8, device=DEVICE)
     rounds = -(-size // there.nbytes)
 
@@ -61,7 +61,8 @@ def one_length(cache, model, tokens, pinned, chunk, deadline):
         past = transformers.DynamicCache(config=model.config)
         seconds, _ = timed(forward, model, ids[:, :tokens], past)
         prefill.append(seconds)
-    torch.backends.cuda.enable_cudnn_sdp(False)  # The same input twice gives other bits with it.
+    # With it the same input gives different bits each time.
+    torch.backends.cuda.enable_cudnn_sdp(False)
     size = kv_bytes(past)
     up, down = link_limit(size, pinned)
     save_s, saved = timed(st.save_prefix, past, model, ids[:, :tokens], cache, chunk=chunk)
@@ -111,8 +112,8 @@ def main():
     say_machine()
     model = llama_8b(args.layers)
     pinned = torch.empty(2 * GIB, dtype=torch.uint8, pin_memory=True)
-    cache = spillway.Cache(device=DEVICE, host_capacity=args.host, write_behind_after="0ms",
-                           write_behind_rate=None, token_budget=None)
+    cache = spillway.Cache(device=DEVICE, host_capacity=args.host, write_back_after="0ms",
+                           write_back_rate=None, token_budget=None)
     registered = wait_registered(40)
     say("setup", seconds=args.seconds - deadline.left(), chunk_tokens=args.chunk,
         registered_s=registered)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The wheel on a machine that has nothing of ours: installed without root or a compiler, then the
-quick start as docs/python.md has it, and the same on a GPU where there is one.
+quick start of docs/python.md, and the same on a GPU if there is one.
 
   bench/gpu/pack_py.sh --wheel          # here
   python3 bench/gpu/py/wheel.py build/gpu-pack/spillway-*.whl     # there
 
-Each step prints its seconds; the first that fails ends it. Bounded: each has a minute.
+Each step prints its seconds; the first that fails ends it. Each step has a limit of one minute.
 """
 
 import argparse
@@ -31,7 +32,8 @@ with spillway.Cache(device="cuda:0", capacity="256MiB", host_capacity="256MiB") 
 
 
 def who():
-    """Nobody, if we are root and that one may run this Python; else we."""
+    """The user `nobody`, if we are root and `nobody` may run this Python; otherwise our own user.
+    """
     if os.getuid():
         return {}
     nobody = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
@@ -44,7 +46,7 @@ def who():
 
 
 def step(name, *command, cwd, user):
-    """Runs it with nothing of the caller's environment."""
+    """Runs a command without the caller's environment."""
     start = time.monotonic()
     done = subprocess.run(
         [str(word) for word in command], cwd=cwd, text=True, capture_output=True, timeout=60,
@@ -70,7 +72,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)
         mine = shutil.copy(wheel, folder)
-        # In a folder of its own: a machine's Python may have no venv.
+        # In a folder of its own: a machine's Python may lack venv.
         step("pip install", sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps",
              "--no-cache-dir", "--disable-pip-version-check", "--target", f"{folder}/site", mine,
              cwd=folder, user=user)

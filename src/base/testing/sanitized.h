@@ -1,4 +1,5 @@
-// Whether this is a build with a sanitizer, which takes several times as long.
+// SPDX-License-Identifier: Apache-2.0
+// Whether this build has a sanitizer, which makes tests several times slower.
 #pragma once
 
 namespace spillway {

@@ -1,5 +1,6 @@
-// A cache on the embedded cpu device, with time and pressure by hand, that keeps
-// who left and why.
+// SPDX-License-Identifier: Apache-2.0
+// A cache on the embedded cpu device, with time and pressure by hand, that records
+// which entries were evicted and why.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
-// A cache on a fake card, a host pool and a real folder. The card's pressure is
-// its own; time is the machine's, since movers are threads.
+// SPDX-License-Identifier: Apache-2.0
+// A cache on a fake card, a host pool and a real folder. The card reports its own
+// pressure; time is the machine's, since transfers run on threads.
 #pragma once
 
 #include <unistd.h>
@@ -8,7 +9,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -18,6 +18,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/mutex.h"
 #include "cache/testing/scratch_folder.h"
 #include "cache/testing/tiers_fixture.h"
 #include "device/gpu/gpu_list.h"
@@ -28,7 +29,7 @@
 
 namespace spillway::testing {
 
-// Not all of their bytes when they differ.
+// Compares two values; the message does not print all of their bytes.
 inline ::testing::AssertionResult Same(std::string_view got, std::string_view want) {
   if (got == want) return ::testing::AssertionSuccess();
   std::size_t at = 0;
@@ -108,7 +109,7 @@ class GpuCacheTest : public ::testing::TestWithParam<GpuKind> {
     ::setenv(GetParam() == GpuKind::kCuda ? "SPILLWAY_CUDA_LIBRARY" : "SPILLWAY_HIP_LIBRARY",
              gpu_.library().c_str(), 1);
     ::setenv("SPILLWAY_STATE_DIR", (scratch_ / "state").c_str(), 1);
-    // As on a real card; a trial on this one would say otherwise.
+    // The record of a real card; measured on this one it would differ.
     const CopyRecord copies{kUuid, std::string(Name(GetParam())), Version(), 256 * kKiB};
     if (!WriteCopyRecord(copies)) throw std::runtime_error("no state directory");
     options_.device = std::string(Name(GetParam())) + ":0";
@@ -116,10 +117,11 @@ class GpuCacheTest : public ::testing::TestWithParam<GpuKind> {
     options_.host_capacity = 32 * kMiB;
     options_.disk_dir = (scratch_ / "disk").string();
     options_.disk_capacity = 128 * kMiB;
-    options_.write_behind_after = Duration::zero();
-    options_.write_behind_rate.reset();
+    options_.write_back_after = Duration::zero();
+    options_.write_back_rate.reset();
     options_.ttl.reset();
-    // While a sample is late nothing grows: longer than a busy machine is.
+    // Nothing grows while a sample is late, so this is longer than a busy machine is
+    // late.
     options_.sample_period = std::chrono::milliseconds(250);
   }
   ~GpuCacheTest() override {
@@ -136,7 +138,7 @@ class GpuCacheTest : public ::testing::TestWithParam<GpuKind> {
     options.host_pressure = host_pressure_;
     options.disk_pressure = disk_pressure_;
     options.on_event = [this](const Event& event) {
-      const std::lock_guard lock(told_mutex_);
+      const MutexLock lock(told_mutex_);
       told_.push_back(std::string(event.key) + ":" + std::string(Name(event.action)) + ":" +
                       std::string(Name(event.reason)) + ":" + std::string(event.tier));
     };
@@ -152,7 +154,7 @@ class GpuCacheTest : public ::testing::TestWithParam<GpuKind> {
     if (program_ == nullptr) program_ = std::make_unique<DeviceProgram>(&gpu_, 16 * kMiB);
     return *program_;
   }
-  // From the device's memory, in pieces of 10,000 bytes.
+  // Sets from the device's memory, in pieces of 10,000 bytes.
   Status SetOnDevice(std::string_view key, Bytes bytes = kValue, unsigned generation = 0) {
     return cache_->Set(key, program().Holding(Bulk(key, bytes, generation), 10'000));
   }
@@ -160,7 +162,7 @@ class GpuCacheTest : public ::testing::TestWithParam<GpuKind> {
     const std::string value = Bulk(key, bytes, generation);
     return cache_->Set(key, Source(value));
   }
-  // A lease on the host.
+  // By a lease on the host.
   std::string Get(std::string_view key) {
     auto got = cache_->Get(key);
     if (!got) return "(error) " + got.error().message;
@@ -168,7 +170,7 @@ class GpuCacheTest : public ::testing::TestWithParam<GpuKind> {
     EXPECT_EQ((*got)->place(), Place::kHost);
     return std::string((*got)->text());
   }
-  // A lease on the device, and what is there.
+  // By a lease on the device: the bytes there.
   std::string GetOnDevice(std::string_view key) {
     auto got = cache_->Get(key, {.where = Place::kDevice});
     if (!got) return "(error) " + got.error().message;
@@ -185,7 +187,7 @@ class GpuCacheTest : public ::testing::TestWithParam<GpuKind> {
   }
   bool AllBacked() { return Eventually(&IsAllBacked); }
   std::vector<std::string> TakeTold() {
-    const std::lock_guard lock(told_mutex_);
+    const MutexLock lock(told_mutex_);
     return std::exchange(told_, {});
   }
 
@@ -194,8 +196,8 @@ class GpuCacheTest : public ::testing::TestWithParam<GpuKind> {
   std::shared_ptr<ManualPressure> host_pressure_ = std::make_shared<ManualPressure>(kGiB);
   std::shared_ptr<ManualPressure> disk_pressure_ = std::make_shared<ManualPressure>(128 * kMiB);
   Options options_;
-  std::mutex told_mutex_;
-  std::vector<std::string> told_;
+  Mutex told_mutex_;
+  std::vector<std::string> told_ SPILLWAY_GUARDED_BY(told_mutex_);
   std::unique_ptr<DeviceProgram> program_;
   std::unique_ptr<Cache> cache_;
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cache/testing/interleaver.h"
 
 #include <ucontext.h>
@@ -22,10 +23,10 @@ namespace spillway::testing {
 namespace {
 constexpr std::size_t kStackBytes = std::size_t{256} << 10;
 constexpr std::size_t kStepsMax = 1000;  // A run of our programs has a few dozen.
-Interleaver* exploring = nullptr;        // Only one, on one thread, at a time.
+Interleaver* exploring = nullptr;        // Only one at a time, on one thread.
 }  // namespace
 
-// A stack of its own to run on. It never ends: it waits for the next run.
+// A stack of its own to run on. A fiber never ends: it waits for the next run.
 struct Interleaver::Fiber {
   Interleaver* owner = nullptr;
   int number = 0;
@@ -89,7 +90,7 @@ void Interleaver::RunOne(const std::function<Run()>& begin) {
     getcontext(&fiber->context);
     fiber->context.uc_stack.ss_sp = fiber->stack.get();
     fiber->context.uc_stack.ss_size = kStackBytes;
-    // makecontext passes ints only; the pointer travels in two halves.
+    // makecontext passes ints only, so the pointer is passed in two halves.
     const auto address = reinterpret_cast<std::uintptr_t>(fiber);
     makecontext(&fiber->context, reinterpret_cast<void (*)()>(&Interleaver::Enter), 2,
                 static_cast<unsigned>(address), static_cast<unsigned>(address >> 32));
@@ -101,7 +102,7 @@ void Interleaver::RunOne(const std::function<Run()>& begin) {
     fiber->fiber = __tsan_create_fiber(0);
 #endif
   }
-  // What a thread does before its first point nobody can see: no choice there.
+  // No other thread sees what a thread does before its first point: no choice there.
   for (std::size_t i = 1; i <= threads_; ++i) {
     fibers_[i]->done = false;
     starting_ = true;
@@ -119,7 +120,8 @@ void Interleaver::Enter(unsigned low, unsigned high) {
 
 void Interleaver::Loop(Fiber* self) {
 #if defined(SPILLWAY_ASAN)
-  // The first of all to run learns where the caller of Explore has its stack.
+  // The first fiber that runs tells the sanitizer where the caller of Explore has its
+  // stack.
   const void* bottom = nullptr;
   std::size_t bytes = 0;
   __sanitizer_finish_switch_fiber(nullptr, &bottom, &bytes);
@@ -152,7 +154,7 @@ void Interleaver::SwitchTo(Fiber* next) {
 #endif
 }
 
-// The thread that goes next, or, when all are done, whoever called Explore.
+// The thread that runs next, or, when all are done, the caller of Explore.
 Interleaver::Fiber* Interleaver::ChooseThread() {
   int ready = 0;
   for (std::size_t i = 1; i <= threads_; ++i) ready += fibers_[i]->done ? 0 : 1;
@@ -161,13 +163,13 @@ Interleaver::Fiber* Interleaver::ChooseThread() {
   for (std::size_t i = 1;; ++i) {
     if (fibers_[i]->done || nth-- > 0) continue;
     schedule_.push_back(static_cast<int>(i));
-    if (schedule_.size() > kStepsMax) std::abort();  // Not a matter of luck: it does not end.
+    if (schedule_.size() > kStepsMax) std::abort();  // It does not end in this order, so abort.
     return fibers_[i].get();
   }
 }
 
 int Interleaver::Choose(int of) {
-  // After a failure the run is only brought to its end.
+  // After a failure the run is only completed.
   if (of == 1 || !failure_.empty()) return 0;
   if (depth_ == path_.size()) path_.push_back({0, of});
   assert(path_[depth_].of == of);

@@ -1,11 +1,12 @@
-// The Interleaver runs a few logical threads of real code in every order their
-// steps can take. The code under test calls Point before each operation that
-// other threads could see; between two points a thread runs alone. Orders are
-// walked depth first: each run replays the choices of the one before up to the
-// last that can be made otherwise.
+// SPDX-License-Identifier: Apache-2.0
+// The Interleaver runs a few logical threads of real code in every order their steps
+// can take. The code under test calls Point before each operation that other threads
+// could see; between two points a thread runs alone. Orders are explored depth first:
+// each run replays the choices of the run before, up to the last one that has an
+// alternative.
 //
-// It explores interleavings of whole operations (sequential consistency); what
-// weaker memory orders permit is the thread sanitizer's to find.
+// It explores interleavings of whole operations (sequential consistency); what weaker
+// memory orders permit is left to the thread sanitizer.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,8 @@ class Interleaver {
  public:
   using Body = std::function<void()>;
 
-  // One run: a fresh world, its threads, what must hold at every step and at
-  // the end.
+  // One run: a fresh world, its threads, and what must hold at every step and at the
+  // end.
   struct Run {
     std::vector<Body> threads;
     Body at_every_step;
@@ -32,7 +33,7 @@ class Interleaver {
   struct Outcome {
     std::uint64_t interleavings = 0;
     std::string failure;        // Empty: none failed.
-    std::vector<int> schedule;  // Thread of each step of the run that failed.
+    std::vector<int> schedule;  // The thread of each step of the run that failed.
   };
 
   Interleaver();
@@ -45,13 +46,13 @@ class Interleaver {
 
   // --- for the code under test; outside Explore they do nothing ---
 
-  // Here another thread may go first.
+  // Another thread may run first here.
   static void Point();
-  // Runs `then` on this thread right after its next Point, together with the
-  // operation that follows it.
+  // Runs `then` on this thread right after its next Point, together with the operation
+  // that follows.
   static void AtNextPoint(Body then);
-  // True on some paths: at most once a run, and on a path of its own for each
-  // place that asks.
+  // True on some paths: at most once per run, and on a separate path for each place
+  // that calls it.
   static bool MaybeOnce();
   static void Fail(std::string why);
 
@@ -70,7 +71,7 @@ class Interleaver {
   void SwitchTo(Fiber* next);
   bool Advance();
 
-  std::vector<std::unique_ptr<Fiber>> fibers_;  // [0] is whoever called Explore.
+  std::vector<std::unique_ptr<Fiber>> fibers_;  // [0] is the caller of Explore.
   Fiber* current_ = nullptr;
   std::size_t threads_ = 0;
   Run run_;

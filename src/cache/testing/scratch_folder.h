@@ -1,4 +1,5 @@
-// A folder of a test's own, gone with it.
+// SPDX-License-Identifier: Apache-2.0
+// A folder of a test's own, removed with it.
 #pragma once
 
 #include <stdlib.h>

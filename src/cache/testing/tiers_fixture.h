@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // A cache on all three tiers: the embedded card, a host pool and a real folder.
-// Pressure by hand; time by the machine's clock, since movers are threads.
+// Pressure by hand; time by the machine's clock, since transfers run on threads.
 #pragma once
 
 #include <unistd.h>
@@ -9,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -19,6 +19,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/mutex.h"
 #include "cache/core.h"
 #include "cache/parts.h"
 #include "cache/testing/scratch_folder.h"
@@ -27,7 +28,7 @@
 
 namespace spillway::testing {
 
-// Bytes that tell whose they are: a value of another key or generation differs.
+// Bytes that identify their key and generation: any two values differ.
 inline std::string Bulk(std::string_view key, std::size_t bytes, unsigned generation = 0) {
   std::string value(bytes, '\0');
   std::uint64_t state = 0x9e3779b97f4a7c15ULL * (generation + 1);
@@ -41,10 +42,10 @@ inline std::string Bulk(std::string_view key, std::size_t bytes, unsigned genera
   return value;
 }
 
-// Until `holds` does; false: not in time.
+// Waits until `holds` returns true; false: not in time.
 template <typename Holds>
 bool ComesTrue(Cache& cache, Holds&& holds) {
-  // real world: movers are threads, and nothing tells when the last is idle
+  // real world: transfers run on threads, and there is no signal when the last is done
   for (int looks = 0; looks < 5000; ++looks) {
     if (holds(cache.stats())) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));  // real world: as above
@@ -52,8 +53,8 @@ bool ComesTrue(Cache& cache, Holds&& holds) {
   return false;
 }
 inline bool IsAllBacked(const Stats& stats) {
-  return stats.device.bytes == stats.device.backed && stats.host.bytes == stats.host.backed &&
-         stats.moves.under_way == 0;
+  return stats.device.bytes == stats.device.clean && stats.host.bytes == stats.host.clean &&
+         stats.moves.in_flight == 0;
 }
 
 class TiersTest : public ::testing::Test {
@@ -70,10 +71,11 @@ class TiersTest : public ::testing::Test {
     options_.host_capacity = 16 * kMiB;
     options_.disk_dir = (scratch_ / "disk").string();
     options_.disk_capacity = 64 * kMiB;
-    options_.write_behind_after = Duration::zero();
-    options_.write_behind_rate.reset();
+    options_.write_back_after = Duration::zero();
+    options_.write_back_rate.reset();
     options_.ttl.reset();
-    // While a sample is late nothing grows: longer than a busy machine is.
+    // Nothing grows while a sample is late, so this is longer than a busy machine is
+    // late.
     options_.sample_period = std::chrono::milliseconds(250);
   }
   ~TiersTest() override { cache_.reset(); }
@@ -84,7 +86,7 @@ class TiersTest : public ::testing::Test {
     options.host_pressure = host_pressure_;
     options.disk_pressure = disk_pressure_;
     options.on_event = [this](const Event& event) {
-      const std::lock_guard lock(told_mutex_);
+      const MutexLock lock(told_mutex_);
       told_.push_back(
           {std::string(event.key), std::string(event.tier), event.action, event.reason});
     };
@@ -103,14 +105,14 @@ class TiersTest : public ::testing::Test {
     if (!got) return "(error) " + got.error().message;
     return *got ? std::string((*got)->text()) : "(miss)";
   }
-  // Until nothing is under way any more and `holds` does; false: not in time.
+  // Waits until no transfer is in flight and `holds` returns true; false: not in time.
   template <typename Holds>
   bool Eventually(Holds&& holds) {
     return ComesTrue(*cache_, holds);
   }
   bool AllBacked() { return Eventually(&IsAllBacked); }
   std::vector<Told> TakeTold() {
-    const std::lock_guard lock(told_mutex_);
+    const MutexLock lock(told_mutex_);
     return std::exchange(told_, {});
   }
   std::size_t Count(const std::vector<Told>& told, Action action) {
@@ -124,9 +126,9 @@ class TiersTest : public ::testing::Test {
   std::shared_ptr<ManualPressure> host_pressure_ = std::make_shared<ManualPressure>(16 * kMiB);
   std::shared_ptr<ManualPressure> disk_pressure_ = std::make_shared<ManualPressure>(64 * kMiB);
   Options options_;
-  Seams seams_;  // Nothing but the machine's own, unless a test sees to it.
-  std::mutex told_mutex_;
-  std::vector<Told> told_;
+  Seams seams_;  // The machine's own, unless a test changes them.
+  Mutex told_mutex_;
+  std::vector<Told> told_ SPILLWAY_GUARDED_BY(told_mutex_);
   std::unique_ptr<Cache> cache_;
 };
 

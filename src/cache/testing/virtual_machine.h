@@ -1,7 +1,8 @@
-// A machine that is only time: the real cache on a GPU and a host that count
-// bytes, and a link between them that takes as long as its speed says. One
-// thread; time moves when somebody waits or works. For tests and benches of what
-// is decided, when, and what it costs.
+// SPDX-License-Identifier: Apache-2.0
+// A machine on virtual time: the real cache on a GPU and a host that only count bytes,
+// and a link between them that takes as long as its speed says. One thread; time
+// advances when a call waits or Work is called. For tests and benches of what is
+// decided, when, and what it costs.
 #pragma once
 
 #include <algorithm>
@@ -22,18 +23,18 @@
 
 namespace spillway::testing {
 
-// Memory that only counts, with a mind of its own.
+// Memory that only counts bytes.
 class VirtualMemory : public Tier {
  public:
   VirtualMemory(Bytes capacity, std::string name) : memory_(capacity, std::move(name)) {}
   std::string_view name() const override { return memory_.name(); }
   Bytes capacity() const override { return memory_.capacity(); }
   Result<std::byte*> Allocate(Bytes bytes) override { return memory_.Allocate(bytes); }
-  void Free(std::byte* block, Bytes bytes, bool backed) override {
-    memory_.Free(block, bytes, backed);
+  void Free(std::byte* block, Bytes bytes, bool clean) override {
+    memory_.Free(block, bytes, clean);
   }
-  void SetBacked(std::byte* block, Bytes bytes, bool backed) override {
-    memory_.SetBacked(block, bytes, backed);
+  void SetClean(std::byte* block, Bytes bytes, bool clean) override {
+    memory_.SetClean(block, bytes, clean);
   }
   Bytes allocated() const override { return memory_.allocated(); }
   Bytes held() const override { return memory_.held(); }
@@ -54,20 +55,21 @@ class VirtualGpu final : public VirtualMemory {
     if (block) *block += kApart;
     return block;
   }
-  void Free(std::byte* block, Bytes bytes, bool backed) override {
-    VirtualMemory::Free(block - kApart, bytes, backed);
+  void Free(std::byte* block, Bytes bytes, bool clean) override {
+    VirtualMemory::Free(block - kApart, bytes, clean);
   }
-  void SetBacked(std::byte* block, Bytes bytes, bool backed) override {
-    VirtualMemory::SetBacked(block - kApart, bytes, backed);
+  void SetClean(std::byte* block, Bytes bytes, bool clean) override {
+    VirtualMemory::SetClean(block - kApart, bytes, clean);
   }
   bool host_readable() const override { return false; }
 
  private:
-  // Addresses of its own, which are nobody else's.
+  // Addresses that no other memory has.
   static constexpr std::ptrdiff_t kApart = std::ptrdiff_t{1} << 46;
 };
 
-// Where two of three times what is free lies in pieces too small, once half of it is used.
+// Memory of which two thirds of the free part are too fragmented, once half of it is
+// used.
 class MemoryInPieces final : public VirtualMemory {
  public:
   using VirtualMemory::VirtualMemory;
@@ -82,21 +84,22 @@ class MemoryInPieces final : public VirtualMemory {
   int tried_ = 0;
 };
 
-// One lane each way; the urgent first, otherwise first come first served.
-class VirtualMover final : public Mover {
+// One lane each way; urgent transfers first, otherwise first come first served.
+class VirtualTransferQueue final : public TransferQueue {
  public:
-  VirtualMover(const Clock* clock, double bytes_per_s) : clock_(clock), rate_(bytes_per_s) {}
-  void Start(Move* move) override {
-    LaneOf(move).queue.push_back(move);
-    Begin(&LaneOf(move));
+  VirtualTransferQueue(const Clock* clock, double bytes_per_s)
+      : clock_(clock), rate_(bytes_per_s) {}
+  void Start(Transfer* transfer) override {
+    LaneOf(transfer).queue.push_back(transfer);
+    Begin(&LaneOf(transfer));
   }
-  void Raise(Move* move, Priority priority) override { move->priority = priority; }
+  void Raise(Transfer* transfer, Priority priority) override { transfer->priority = priority; }
   std::size_t Waiting(TierId from, TierId to) const override {
     const Lane& lane = lanes_[to > from ? 0 : 1];
     return lane.queue.size() + (lane.current != nullptr ? 1 : 0);
   }
 
-  // When the next arrives; empty: nothing is under way.
+  // When the next transfer ends; empty: none is in flight.
   std::optional<TimePoint> next() const {
     std::optional<TimePoint> soonest;
     for (const Lane& lane : lanes_) {
@@ -105,30 +108,35 @@ class VirtualMover final : public Mover {
     }
     return soonest;
   }
-  // It has arrived: now is then.
-  Move* TakeNext() {
+  // Ends that transfer and advances time to that moment.
+  Transfer* TakeNext() {
     const std::optional<TimePoint> when = next();
     for (Lane& lane : lanes_) {
       if (lane.current == nullptr || lane.ends != when) continue;
-      Move* const move = std::exchange(lane.current, nullptr);
-      if (move->cancelled) move->status = Error{Code::kCancelled, "called off"};
+      Transfer* const transfer = std::exchange(lane.current, nullptr);
+      if (to_fail > 0) {
+        --to_fail;
+        transfer->status = Error{Code::kUnavailable, "the virtual transfer queue was told to fail"};
+      }
+      if (transfer->cancelled) transfer->status = Error{Code::kCancelled, "cancelled"};
       Begin(&lane);
-      return move;
+      return transfer;
     }
     return nullptr;
   }
   Bytes moved = 0;
+  int to_fail = 0;  // So many of the next to arrive fail.
 
  private:
   struct Lane {
-    std::vector<Move*> queue;
-    Move* current = nullptr;
+    std::vector<Transfer*> queue;
+    Transfer* current = nullptr;
     TimePoint ends;
   };
-  Lane& LaneOf(const Move* move) { return lanes_[move->to > move->from ? 0 : 1]; }
+  Lane& LaneOf(const Transfer* transfer) { return lanes_[transfer->to > transfer->from ? 0 : 1]; }
   void Begin(Lane* lane) {
     if (lane->current != nullptr || lane->queue.empty()) return;
-    const auto first = std::ranges::min_element(lane->queue, {}, &Move::priority);
+    const auto first = std::ranges::min_element(lane->queue, {}, &Transfer::priority);
     lane->current = *first;
     lane->queue.erase(first);
     const double seconds = static_cast<double>(lane->current->bytes) / rate_;
@@ -153,9 +161,9 @@ class VirtualMachine {
     std::string policy = "lru";
     bool prefetch = true;
     bool graph = true;
-    // What is idle for so long is copied down, as fast as it goes: see Tend.
-    Duration write_behind_after = std::chrono::milliseconds(500);
-    Bytes reserve = 0;  // Of the device, left free where others use it too: see Others.
+    // Entries idle for this long are copied down as fast as possible: see RunBackground.
+    Duration write_back_after = std::chrono::milliseconds(500);
+    Bytes reserve = 0;  // Of the device, left free for others: see Others.
     Thresholds thresholds = {};
     std::function<void(const Event&)> on_event = {};
   };
@@ -167,8 +175,8 @@ class VirtualMachine {
     options.ttl.reset();
     options.token_budget.reset();
     options.prefetch_steps = settings.prefetch ? 1 : 0;
-    options.write_behind_after = settings.write_behind_after;
-    options.write_behind_rate.reset();
+    options.write_back_after = settings.write_back_after;
+    options.write_back_rate.reset();
     options.thresholds = settings.thresholds;
     options.on_event = settings.on_event;
     Core::Parts parts;
@@ -178,9 +186,10 @@ class VirtualMachine {
     } else {
       parts.tiers.host = std::make_unique<VirtualTier>(settings.host, "host");
     }
-    auto mover = std::make_unique<VirtualMover>(clock_.get(), settings.link_bytes_per_s);
-    mover_ = mover.get();
-    parts.mover = std::move(mover);
+    auto transfer_queue =
+        std::make_unique<VirtualTransferQueue>(clock_.get(), settings.link_bytes_per_s);
+    transfer_queue_ = transfer_queue.get();
+    parts.transfer_queue = std::move(transfer_queue);
     parts.total = settings.device;
     parts.reserve = settings.reserve;
     auto core = Core::Open(options, std::move(parts));
@@ -189,13 +198,13 @@ class VirtualMachine {
     if (settings.graph) core_->Attach(graph_, {});
   }
   ~VirtualMachine() {
-    while (mover_->next()) Arrive();
+    while (transfer_queue_->next()) Arrive();
     (void)core_->Close();
   }
   VirtualMachine(const VirtualMachine&) = delete;
   VirtualMachine& operator=(const VirtualMachine&) = delete;
 
-  // A value of so many bytes, on the host or on the device.
+  // Sets a value of so many bytes, on the host or on the device.
   void Set(std::string_view key, Bytes bytes, std::string_view parent = {},
            Place place = Place::kHost) {
     static constexpr char kNothing = 0;
@@ -214,23 +223,23 @@ class VirtualMachine {
     const std::uint32_t slot = store.index().Lookup(store.index().HashOf(key), key);
     return slot != kNoSlot && Has(store.slots().record(slot).copies, TierId::kDevice);
   }
-  // Reads it on the device; how long that had to wait. Empty: not to be had.
+  // Reads it on the device; returns how long that waited. Empty: a miss.
   std::optional<Duration> Get(std::string_view key) {
     const TimePoint begun = now();
     Wanted wanted;
     wanted.key = key;
     wanted.hash = core_->engine().store().index().HashOf(key);
     wanted.where = Place::kDevice;
-    // NOLINTNEXTLINE(performance-unnecessary-value-param): as Waiter has it.
-    wanted.done = [](Waiter* self, Slot* leased, Status status) {
-      auto* const waiter = static_cast<Wanted*>(self);
-      waiter->leased = leased;
-      waiter->answered = true;
-      waiter->ok = status.has_value();
+    // NOLINTNEXTLINE(performance-unnecessary-value-param): as PendingGet has it.
+    wanted.done = [](PendingGet* self, Slot* leased, Status status) {
+      auto* const pending_get = static_cast<Wanted*>(self);
+      pending_get->leased = leased;
+      pending_get->answered = true;
+      pending_get->ok = status.has_value();
     };
     RunOn(core_->strand(), [&] { core_->engine().Fetch(&wanted, now()); });
     while (!wanted.answered) {
-      if (!mover_->next()) throw std::runtime_error("a read waits for nothing");
+      if (!transfer_queue_->next()) throw std::runtime_error("a read waits for nothing");
       Arrive();
     }
     if (wanted.leased == nullptr) return std::nullopt;
@@ -238,14 +247,14 @@ class VirtualMachine {
     core_->Release(wanted.leased);
     return now() - begun;
   }
-  // Time passes; what is under way arrives meanwhile.
+  // Advances time; transfers end meanwhile.
   void Work(Duration time) {
     const TimePoint until = now() + time;
-    while (mover_->next() && *mover_->next() <= until) Arrive();
+    while (transfer_queue_->next() && *transfer_queue_->next() <= until) Arrive();
     clock_->Set(until);
   }
 
-  // On the device, backed, and so is everybody who has to leave before.
+  // Bytes on the device that are clean, as are all entries evicted before them.
   Bytes AtOnce() const {
     const Store& store = core_->engine().store();
     const SlotTable& slots = store.slots();
@@ -256,7 +265,7 @@ class VirtualMachine {
     };
     std::vector<bool> stays(all);
     for (std::uint32_t slot = 0; slot < all; ++slot) {
-      if (!on_device(slot) || slots.record(slot).backed_in(TierId::kDevice)) continue;
+      if (!on_device(slot) || slots.record(slot).clean_in(TierId::kDevice)) continue;
       for (std::uint32_t at = slot; at != kNoSlot && !stays[at]; at = store.ParentOf(at)) {
         stays[at] = true;
       }
@@ -268,7 +277,9 @@ class VirtualMachine {
     return bytes;
   }
 
-  // What others have of the device from now on. Tend senses it.
+  // So many of the transfers that arrive next fail.
+  void FailMoves(int count) { transfer_queue_->to_fail = count; }
+  // What others hold of the device from now on. RunBackground samples it.
   void Others(Bytes bytes) { others_ = bytes; }
   Bytes free() {
     const Bytes held = core_->engine().store().held(TierId::kDevice);
@@ -276,15 +287,15 @@ class VirtualMachine {
     return all - std::min(all, others_.value_or(0) + held);
   }
 
-  // The same, with the work of quiet times every ten milliseconds.
-  void Tend(Duration time) {
+  // The same, with background work every ten milliseconds.
+  void RunBackground(Duration time) {
     constexpr Duration kEvery = std::chrono::milliseconds(10);
     for (const TimePoint until = now() + time; now() < until;) {
       if (others_) {
         const Bytes all = core_->engine().store().capacity(TierId::kDevice);
         core_->Apply(1.0 - static_cast<double>(free()) / static_cast<double>(all));
       }
-      RunOn(core_->strand(), [&] { core_->engine().Tend(now()); });
+      RunOn(core_->strand(), [&] { core_->engine().RunBackground(now()); });
       Work(kEvery);
     }
   }
@@ -292,23 +303,23 @@ class VirtualMachine {
   TimePoint now() const { return clock_->Now(); }
   StepGraph& graph() { return *graph_; }
   Core& core() { return *core_; }
-  Bytes moved() const { return mover_->moved; }
+  Bytes moved() const { return transfer_queue_->moved; }
   Stats stats() { return core_->stats(); }
 
  private:
-  struct Wanted : Waiter {
+  struct Wanted : PendingGet {
     Slot* leased = nullptr;
     bool answered = false;
     bool ok = false;
   };
   void Arrive() {
-    clock_->Set(*mover_->next());
-    core_->strand().Post(mover_->TakeNext());
+    clock_->Set(*transfer_queue_->next());
+    core_->strand().Post(transfer_queue_->TakeNext());
   }
 
   const std::shared_ptr<ManualClock> clock_;
   const std::shared_ptr<StepGraph> graph_;
-  VirtualMover* mover_ = nullptr;
+  VirtualTransferQueue* transfer_queue_ = nullptr;
   std::shared_ptr<Core> core_;
   std::optional<Bytes> others_;
 };

@@ -1,5 +1,5 @@
-// Runs a command as main.cc would, in the test's own process, and keeps what it
-// said.
+// SPDX-License-Identifier: Apache-2.0
+// Runs a command as main.cc does, in the test's own process, and keeps its output.
 #pragma once
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct Ran {
   std::string err;
 };
 
-// What GPUs this machine has is no concern of a test that names no library.
+// The GPUs of this machine must not matter to a test that names no library.
 inline void WithoutGpus() {
   for (const char* library :
        {"SPILLWAY_NVML_LIBRARY", "SPILLWAY_CUDA_LIBRARY", "SPILLWAY_HIP_LIBRARY",
@@ -27,7 +27,7 @@ inline void WithoutGpus() {
   }
 }
 
-// `name` is what the command sees as argv[0].
+// `name` is passed as argv[0].
 inline Ran RunCommand(int (*command)(int argc, char** argv), std::string_view name,
                       std::vector<std::string> arguments) {
   WithoutGpus();

@@ -1,66 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/cpu/card.h"
 
 #include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <mutex>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/mutex.h"
 #include "base/run_dir.h"
 #include "device/cpu/machine_memory.h"
 
 namespace spillway {
 
-// One process, no neighbours: a mutex is lock enough, and nobody else lives.
+// A world of one process: a mutex is enough of a lock, and no other slot has an owner.
 class Card::PrivateWorld final : public LedgerLock, public SlotLife {
  public:
   LedgerBlock* block() { return &block_; }
 
-  Status Lock() override {
+  Status Lock() override SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {  // Until Unlock.
     mutex_.lock();
     return {};
   }
-  bool TryLock() override { return mutex_.try_lock(); }
-  void Unlock() override { mutex_.unlock(); }
+  bool TryLock() override SPILLWAY_NO_THREAD_SAFETY_ANALYSIS { return mutex_.try_lock(); }
+  void Unlock() override SPILLWAY_NO_THREAD_SAFETY_ANALYSIS { mutex_.unlock(); }
 
   bool Claim(int) override { return true; }
   void Release(int) override {}
   bool Alive(int) override { return false; }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   LedgerBlock block_{};
 };
 
-// A forked child inherits the open file and with it the parent's locks: it
-// would keep the parent's share alive after the parent's death, and give it
-// back when it exits itself. So every child lets go at once.
+// A forked child inherits the open file and with it the parent's locks. It
+// would keep the parent's share alive after the parent's death, and would
+// release it when it exits itself. So each child closes the file at once.
 struct Card::ForkGuard {
-  std::mutex mutex;
-  std::vector<Card*> cards;
+  Mutex mutex;
+  std::vector<Card*> cards SPILLWAY_GUARDED_BY(mutex);
 
   static ForkGuard& Instance() {
     static auto* guard = new ForkGuard;  // Never destroyed: cards may outlive statics.
     return *guard;
   }
   void Add(Card* card) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     cards.push_back(card);
   }
   void Remove(Card* card) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     std::erase(cards, card);
   }
 
  private:
   ForkGuard() { ::pthread_atfork(&Before, &InParent, &InChild); }
-  static void Before() { Instance().mutex.lock(); }
-  static void InParent() { Instance().mutex.unlock(); }
-  static void InChild() {
+  // The mutex is held from the first of these to one of the others, across the fork.
+  static void Before() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS { Instance().mutex.lock(); }
+  static void InParent() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS { Instance().mutex.unlock(); }
+  static void InChild() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
     for (Card* card : Instance().cards) {
       card->ledger_->Abandon();
       card->file_->CloseInChild();
@@ -80,14 +82,15 @@ Status CheckName(std::string_view name) {
   if (fits && name.size() <= kNameMax && !name.starts_with('.')) return {};
   return Error{Code::kInvalidArgument,
                fmt::format("\"{}\" cannot name a card: use 1 to {} of a-z A-Z 0-9 . _ -, not "
-                           "beginning with a point",
+                           "beginning with a dot",
                            name.substr(0, kNameMax), kNameMax)};
 }
 
 }  // namespace
 
 Bytes DefaultCardBytes() {
-  // Where even the kernel does not say, a card that any machine can bear.
+  // Used if even the kernel does not say how much is available: small enough
+  // for any machine.
   constexpr Bytes kWhenUnknown = 256 * kMiB;
   constexpr Bytes kShare = 8;
   const Result<Bytes> available = AvailableMemory();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/cpu/card_file.h"
 
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 namespace spillway {
 namespace {
 
-// Beyond any content, so that what we lock is never what we read.
+// Beyond any content, so that a lock never covers bytes that are read.
 constexpr long kLockByte = 1L << 20;
 constexpr long kFirstSlotByte = kLockByte + 1;
 
@@ -62,8 +63,8 @@ void CardFile::CloseInChild() {
 }
 
 Result<std::unique_ptr<CardFile>> CardFile::Open(const std::string& path, Duration lock_wait) {
-  // Somebody may delete the file between our open and our lock; then we would
-  // sit on a card that no one else can find. Such luck does not strike often.
+  // Another process may delete the file between our open and our lock; the card
+  // would then be one that no other process can find. That is rare.
   constexpr int kAttemptsMax = 16;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     std::unique_ptr<CardFile> file(new CardFile(path, lock_wait));
@@ -79,9 +80,9 @@ Result<std::unique_ptr<CardFile>> CardFile::Open(const std::string& path, Durati
 }
 
 Result<bool> CardFile::Prepare() {
-  // The mapping is made through an open file of its own. A mapping keeps its
-  // open file alive, and that one's locks: made through fd_, a forked child
-  // would hold the parent's locks by the mapping it inherits.
+  // The mapping uses a file descriptor of its own. A mapping keeps its open
+  // file alive, and with it that file's locks: made through fd_, the mapping
+  // that a forked child inherits would hold the parent's locks.
   const int content = OpenFile(path_);
   if (content < 0) return SystemError("open", path_, errno);
   struct stat locked{};
@@ -111,7 +112,8 @@ Status CardFile::Map(int content, const struct stat& facts) {
 Status CardFile::FormatOrCheck(int content, Bytes size) {
   LedgerBlock block{};
   if (size == 0) {
-    // One write of less than a page: a process killed here leaves all or nothing.
+    // One write of less than a page: if the process is killed here, the file
+    // has all of it or nothing.
     Ledger::Format(&block, 0);
     const ssize_t written = ::pwrite(content, &block, sizeof(block), 0);
     if (written == static_cast<ssize_t>(sizeof(block))) return {};
@@ -144,8 +146,8 @@ bool CardFile::SetLock(short type, long at) {
 
 Status CardFile::Lock() {
   threads_.lock();
-  // The owner holds it for microseconds: yield first, then nap. The kernel's
-  // own wait has no deadline, and an owner may be stopped (Ctrl-Z).
+  // The lock is held for microseconds: yield first, then sleep. The kernel's
+  // own wait has no deadline, and the lock's owner may be stopped (Ctrl-Z).
   constexpr int kYields = 64;
   constexpr auto kNap = std::chrono::microseconds(200);
   const Duration::rep naps = lock_wait_ / kNap;
@@ -188,8 +190,8 @@ void CardFile::Release(int slot) { SetLock(F_UNLCK, kFirstSlotByte + slot); }
 
 bool CardFile::Alive(int slot) {
   struct flock range = OneByte(F_WRLCK, kFirstSlotByte + slot);
-  // If the kernel cannot say, the owner keeps its share: taking memory from the
-  // living would break the card, from the dead it is only late.
+  // If the kernel cannot say, the owner keeps its share. Taking memory from a live
+  // process would break the card; taking it late from a dead one does no harm.
   if (::fcntl(fd_, F_OFD_GETLK, &range) != 0) return true;
   return range.l_type != F_UNLCK;
 }

@@ -1,20 +1,21 @@
-// A named card's file: the ledger's block mapped shared, and the kernel's file
-// locks around it. One byte beyond the end is the ledger's lock, one more per
-// slot says that its owner lives. They are OFD locks: they belong to the open
-// file, so two cards of one process keep apart as two processes do, and the
-// kernel drops them when the process ends in whatever way.
+// SPDX-License-Identifier: Apache-2.0
+// The file of a named card: the ledger's block, mapped shared, and file locks.
+// One byte beyond the end of the file is the ledger's lock; one more byte per
+// slot is locked while the slot's owner lives. They are OFD locks. Those belong
+// to the open file, so two cards of one process are kept apart like two
+// processes, and the kernel drops them when the process ends in any way.
 //
-// The file stays when the last process leaves. Deleting it could not be done
-// without a race against one that has just opened it, and a ledger on which
-// nobody lives begins anew anyway.
+// The file stays when the last process closes it. Deleting it would race with a
+// process that has just opened it, and a ledger without live processes is reset
+// by the next one anyway.
 #pragma once
 
 #include <sys/stat.h>
 
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "device/cpu/ledger.h"
 #include "spillway/result.h"
 #include "spillway/units.h"
@@ -23,21 +24,21 @@ namespace spillway {
 
 class CardFile final : public LedgerLock, public SlotLife {
  public:
-  // Opens or makes `path`. Garbage, another version or a cut-off file is an
-  // error that says what to do; it is never overwritten.
+  // Opens or creates `path`. A file with other content, another version or a
+  // truncated one is an error that says what to do; it is never overwritten.
   static Result<std::unique_ptr<CardFile>> Open(const std::string& path, Duration lock_wait);
   ~CardFile() override;
 
   LedgerBlock* block() { return block_; }
-  // In a forked child: lets go of the parent's open file, and of nothing else.
+  // In a forked child: closes the parent's file, and nothing else.
   void CloseInChild();
 
-  // As LedgerLock. Waits at most `lock_wait`.
-  Status Lock() override;
-  bool TryLock() override;
-  void Unlock() override;
+  // LedgerLock. Waits at most `lock_wait`. Lock leaves `threads_` locked for Unlock.
+  Status Lock() override SPILLWAY_NO_THREAD_SAFETY_ANALYSIS;
+  bool TryLock() override SPILLWAY_NO_THREAD_SAFETY_ANALYSIS;
+  void Unlock() override SPILLWAY_NO_THREAD_SAFETY_ANALYSIS;
 
-  // As SlotLife.
+  // SlotLife.
   bool Claim(int slot) override;
   void Release(int slot) override;
   bool Alive(int slot) override;
@@ -45,17 +46,19 @@ class CardFile final : public LedgerLock, public SlotLife {
  private:
   CardFile(std::string path, Duration lock_wait);
 
-  // Under the lock. False: the file has been replaced, begin again.
+  // Call with the lock held. Returns false if the file was replaced: start again.
   Result<bool> Prepare();
+  // Checks the file, formats an empty one, and maps it.
   Status Map(int content, const struct stat& facts);
   Status FormatOrCheck(int content, Bytes size);
+  // Sets or releases the OFD lock of one byte without waiting.
   bool SetLock(short type, long at);
 
   const std::string path_;
   const Duration lock_wait_;
   LedgerBlock* block_ = nullptr;  // Constant after Open.
-  int fd_ = -1;                   // For locks alone. Constant but for CloseInChild.
-  std::mutex threads_;            // OFD locks do not keep threads of one file apart.
+  int fd_ = -1;                   // For locks alone. Constant except for CloseInChild.
+  Mutex threads_;  // OFD locks do not exclude threads of one process from each other.
 };
 
 }  // namespace spillway

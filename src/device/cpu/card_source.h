@@ -1,4 +1,5 @@
-// Pressure of a device as it reports it itself: the default source of a cache.
+// SPDX-License-Identifier: Apache-2.0
+// The memory pressure that a device reports itself: the default source of a cache.
 #pragma once
 
 #include <memory>
@@ -12,15 +13,15 @@ namespace spillway {
 
 class CardSource final : public PressureSource {
  public:
-  // `card` may be empty (private).
+  // `card` may be empty (a private card).
   CardSource(std::shared_ptr<Device> device, std::string_view card);
 
   Result<Reading> Read() override { return device_->ReadMemory(); }
-  // "card:demo"; "card" for a private one; a GPU's own, "cuda:0".
+  // "card:demo"; "card" for a private card; for a GPU its own name, "cuda:0".
   std::string_view name() const override { return name_; }
 
  private:
-  const std::shared_ptr<Device> device_;  // A reading may outlast the cache.
+  const std::shared_ptr<Device> device_;  // Shared, since a reading may outlast the cache.
   const std::string name_;
 };
 

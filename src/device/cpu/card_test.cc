@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/cpu/card.h"
 
 #include <sys/stat.h>
@@ -81,9 +82,9 @@ TEST_F(CardTest, ADifferentTotalIsRefusedNamingBoth) {
 
 TEST_F(CardTest, AStaleFileOfAnotherTotalBeginsAnew) {
   ASSERT_TRUE(Open("demo", 8 * kGiB));
-  ASSERT_EQ(::access(run_dir_.CardPath("demo").c_str(), F_OK), 0);  // It stays,
-  EXPECT_EQ(Open("demo", 4 * kGiB).value()->total(), 4 * kGiB);     // and binds nobody.
-  // What the machine has available changes from one moment to the next.
+  ASSERT_EQ(::access(run_dir_.CardPath("demo").c_str(), F_OK), 0);  // The file stays,
+  EXPECT_EQ(Open("demo", 4 * kGiB).value()->total(), 4 * kGiB);     // but its total does not.
+  // The memory available on the machine changes all the time.
   const Bytes usual = DefaultCardBytes();
   ASSERT_TRUE(Open("demo", 3 * usual));
   const Bytes total = Open("demo", std::nullopt).value()->total();
@@ -116,9 +117,9 @@ TEST_F(CardTest, ForeignFilesAreRefusedUntouchedAndSayWhatToDo) {
     EXPECT_EQ(ReadFile("bad"), content);
   }
   WriteFile("bad", newer);
-  EXPECT_NE(Open("bad", 1000).error().message.find("version 9, this program speaks 1"),
+  EXPECT_NE(Open("bad", 1000).error().message.find("version 9, this program reads 1"),
             std::string::npos);
-  WriteFile("bad", "");  // As a process leaves it that dies before its first write.
+  WriteFile("bad", "");  // Left by a process that dies before its first write.
   EXPECT_TRUE(Open("bad", 1000));
 }
 
@@ -135,7 +136,7 @@ TEST_F(CardTest, ADeletedFileIsNotWaitedFor) {
   const auto one = Open("demo", 1000).value();
   ASSERT_TRUE(one->Take(500));
   ::unlink(run_dir_.CardPath("demo").c_str());
-  const auto two = Open("demo", 2000).value();  // A new card by the same name.
+  const auto two = Open("demo", 2000).value();  // A new card with the same name.
   EXPECT_EQ(two->Read().free, 2000U);
   EXPECT_EQ(one->Read().free, 500U);
 }
@@ -147,7 +148,7 @@ TEST_F(CardTest, ReadingsLookForTheDeadAtMostOnceAPeriod) {
                                 .reap_period = std::chrono::milliseconds(50),
                                 .clock = clock})
                         .value();
-  // A share whose owner is gone, as a kill leaves it.
+  // A share whose owner was killed.
   const auto file = CardFile::Open(run_dir_.CardPath("demo"), std::chrono::seconds(1)).value();
   const auto leave_dead_share = [&] { file->block()->slots[9].bytes = 300; };
   leave_dead_share();
@@ -174,8 +175,8 @@ TEST_F(CardTest, ReadingTakesMicroseconds) {
     took.push_back(std::chrono::steady_clock::now() - start);  // real world: measures it
     EXPECT_EQ(sum, 500U * kReadings);
   }
-  // 0.1 us on a desk; the bound only catches a file lock per reading under load. Half of
-  // the batches are not interrupted by others even where they keep the machine busy.
+  // 0.1 us on a desktop machine. The bound only catches a file lock per reading
+  // under load. Half of the batches are not interrupted even on a busy machine.
   std::nth_element(took.begin(), took.begin() + 50, took.end());
   EXPECT_LT(took[50] / kReadings, std::chrono::microseconds(20));
 }
@@ -206,7 +207,7 @@ TEST(MachineMemory, ReadsWhatTheKernelWrites) {
 }
 
 TEST(DefaultCard, IsAnEighthOfTheMemoryAvailable) {
-  // What is available changes while we look; it seldom goes there and back meanwhile.
+  // The available memory changes during the test, but seldom there and back.
   double share = 0;
   const auto is_an_eighth = [&] {
     const Bytes before = AvailableMemory().value();

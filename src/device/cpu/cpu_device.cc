@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/cpu/cpu_device.h"
 
 #include <sys/mman.h>
@@ -32,6 +33,7 @@ bool IsAligned(const std::byte* at, Bytes to) {
   return (reinterpret_cast<std::uintptr_t>(at) & (to - 1)) == 0;
 }
 
+// Chunks must be a power of two, at least a page and at most the card.
 Status CheckChunk(Bytes chunk, Bytes total) {
   if (total < kPage) {
     return Error{Code::kInvalidArgument,
@@ -72,10 +74,17 @@ CpuDevice::CpuDevice(std::unique_ptr<Card> card, Bytes chunk_bytes, Bytes warm_b
 
 CpuDevice::~CpuDevice() { assert(ranges_ == 0); }
 
+std::vector<DeviceHolder> CpuDevice::Holders() {
+  std::vector<DeviceHolder> holders;
+  if (!card_->shared()) return holders;
+  for (const Ledger::Share& share : card_->Shares()) holders.push_back({share.pid, share.bytes});
+  return holders;
+}
+
 Result<std::byte*> CpuDevice::ReserveRange(Bytes bytes) {
   assert(bytes % chunk_bytes_ == 0);
-  // One chunk more than asked for always holds an aligned range; the edges go
-  // back at once.
+  // One chunk more than asked for always contains an aligned range; the edges
+  // are unmapped at once.
   const Bytes padded = bytes + chunk_bytes_;
   void* got =
       ::mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -86,7 +95,7 @@ Result<std::byte*> CpuDevice::ReserveRange(Bytes bytes) {
   if (skip > 0) ::munmap(start, skip);
   ::munmap(base + bytes, chunk_bytes_ - skip);
   // Huge pages make first touches and copies cheaper. They never cost memory
-  // beyond the chunk, which the card has counted whole.
+  // beyond the chunk, and the card has counted the whole chunk.
   if (chunk_bytes_ >= kHugePage) (void)::madvise(base, bytes, MADV_HUGEPAGE);
   ++ranges_;
   return base;
@@ -98,6 +107,11 @@ void CpuDevice::ReleaseRange(std::byte* base, Bytes bytes) {
   assert(result == 0);
   (void)result;
   --ranges_;
+}
+
+void CpuDevice::ReleaseWarm() {
+  for (std::byte* const at : warm_) GiveToKernel(at);
+  warm_.clear();
 }
 
 Status CpuDevice::MapChunk(std::byte* at) {
@@ -125,10 +139,10 @@ void CpuDevice::UnmapChunk(std::byte* at) {
 }
 
 void CpuDevice::GiveToKernel(std::byte* at) {
-  // madvise gives the pages back and leaves the mapping whole; only a process
-  // that locks its memory needs the harder way. Taking the access away may need
-  // one mapping more than the system allows us; then the chunk stays a stretch
-  // of untouched zeroes, which costs nobody memory.
+  // madvise returns the pages and leaves the mapping as it is; it fails only
+  // for locked memory, which needs a new mapping. The mprotect may need one
+  // mapping more than the system allows. If it fails the chunk stays a range of
+  // untouched zeros, which takes no memory.
   if (::madvise(at, chunk_bytes_, MADV_DONTNEED) != 0) {
     void* got = ::mmap(at, chunk_bytes_, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/cpu/cpu_device.h"
 
 #include <sys/mman.h>
@@ -124,7 +125,7 @@ TEST(CpuDevice, AFewChunksOfAPrivateCardKeepTheirPages) {
     base[at] = std::byte{7};
   }
   for (Bytes at = 0; at < 4 * kChunk; at += kChunk) device->UnmapChunk(base + at);
-  EXPECT_EQ(device->held(), 0U);  // Whether warm or not.
+  EXPECT_EQ(device->held(), 0U);  // With or without warm chunks.
   for (Bytes at = 0; at < 4 * kChunk; at += kChunk) {
     ASSERT_TRUE(device->MapChunk(base + at));
     EXPECT_EQ(base[at], at < 2 * kChunk ? std::byte{0} : std::byte{7}) << at;
@@ -178,7 +179,7 @@ TEST(CpuDevice, AMapThatTheSystemRefusesLeavesTheCardAsItWas) {
   const auto device = CpuDevice::Open({.name = "", .total = kMiB, .chunk_bytes = {}}).value();
   const Bytes chunk = device->chunk_bytes();
   std::byte* base = device->ReserveRange(kMiB).value();
-  ::munmap(base + chunk, chunk);  // A hole: mprotect on it answers ENOMEM.
+  ::munmap(base + chunk, chunk);  // A hole: mprotect on it returns ENOMEM.
   const Status refused = device->MapChunk(base + chunk);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kNoMemory);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/cpu/ledger.h"
 
 #include <algorithm>
@@ -11,10 +12,12 @@
 namespace spillway {
 namespace {
 
-class Locked {
+// Holds the lock for a scope; status() says whether it could be taken. (To clang it is
+// held in any case.)
+class SPILLWAY_SCOPED_CAPABILITY Locked {
  public:
-  explicit Locked(LedgerLock* lock) : lock_(lock), status_(lock->Lock()) {}
-  ~Locked() {
+  explicit Locked(LedgerLock* lock) SPILLWAY_ACQUIRE(lock) : lock_(lock), status_(lock->Lock()) {}
+  ~Locked() SPILLWAY_RELEASE() {
     if (status_) lock_->Unlock();
   }
   Locked(const Locked&) = delete;
@@ -43,8 +46,7 @@ void Ledger::Format(LedgerBlock* block, Bytes total) {
 std::string Ledger::WhyUnreadable(const LedgerBlock& block) {
   if (block.magic != kLedgerMagic) return "it is not a card";
   if (block.version != kLedgerVersion) {
-    return fmt::format("it is of version {}, this program speaks {}", block.version,
-                       kLedgerVersion);
+    return fmt::format("it has version {}, this program reads {}", block.version, kLedgerVersion);
   }
   if (block.slot_count != kLedgerSlots) {
     return fmt::format("it has {} slots instead of {}", block.slot_count, kLedgerSlots);
@@ -113,10 +115,19 @@ Bytes Ledger::held() const {
 Bytes Ledger::Free() const {
   Bytes sum = 0;
   for (const LedgerSlot& slot : block_->slots) sum += slot.bytes.load(std::memory_order_acquire);
-  // Shares move while we add them up, so the sum may be off for a moment; it
-  // is exact under the lock, where they can only fall.
+  // Shares change while they are added up, so the sum may be off for a moment.
+  // Under the lock shares can only fall, so the result is never too large.
   const Bytes all = total();
   return all - std::min(all, sum);
+}
+
+std::vector<Ledger::Share> Ledger::Shares() const {
+  std::vector<Share> shares;
+  for (const LedgerSlot& slot : block_->slots) {
+    const Bytes bytes = slot.bytes.load(std::memory_order_acquire);
+    if (bytes != 0) shares.push_back({slot.pid.load(std::memory_order_relaxed), bytes});
+  }
+  return shares;
 }
 
 void Ledger::ReapLocked() {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/cpu/ledger.h"
 
 #include <memory>
@@ -64,7 +65,7 @@ TEST(Ledger, ADeadProcesssShareReturnsWhenSomebodyNeedsIt) {
   const auto two = card.Join();
   ASSERT_TRUE(two->ledger().Take(800));
   two->Kill();
-  EXPECT_EQ(one->ledger().Free(), 200U);  // Nobody has looked yet.
+  EXPECT_EQ(one->ledger().Free(), 200U);  // The dead process is not yet detected.
   EXPECT_TRUE(one->ledger().Take(900));
   EXPECT_EQ(one->ledger().Free(), 100U);
   EXPECT_EQ(card.SharesHeld(), 900U);
@@ -111,7 +112,7 @@ TEST(Ledger, AStoppedLockHolderIsAnErrorAndNotAWaitForEver) {
   card.SetLockStuck(true);
   EXPECT_EQ(one->ledger().Take(1).error().code, Code::kBusy);
   EXPECT_EQ(one->ledger().Free(), 900U);  // Reading needs no lock,
-  one->ledger().Give(100);                // nor does giving back.
+  one->ledger().Give(100);                // nor does Give.
   EXPECT_EQ(one->ledger().Free(), kTotal);
 }
 
@@ -141,7 +142,7 @@ TEST(Ledger, ACardInUseKeepsItsTotalAndAnUnusedOneBeginsAnew) {
   EXPECT_EQ(two.ledger().Free(), 2000U);
 }
 
-// Several processes take, give and die at random; a model says what must be.
+// Several processes take, give and die at random; a model says what the ledger must hold.
 TEST(Ledger, HoldsWhateverProcessesDo) {
   const std::uint64_t seed = testing::TestSeed(20261115);
   SCOPED_TRACE("SPILLWAY_TEST_SEED=" + std::to_string(seed));

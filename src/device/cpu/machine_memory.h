@@ -1,4 +1,5 @@
-// How much memory this machine, or the container we are in, can still give.
+// SPDX-License-Identifier: Apache-2.0
+// How much memory is still available on this machine or in this container.
 #pragma once
 
 #include <optional>
@@ -9,8 +10,7 @@
 
 namespace spillway {
 
-// The kernel's MemAvailable, or what the control group's limit leaves if that
-// is less.
+// The kernel's MemAvailable, or the rest of the control group's limit if that is less.
 Result<Bytes> AvailableMemory();
 
 // The value of "MemAvailable:     123 kB" in the text of /proc/meminfo.

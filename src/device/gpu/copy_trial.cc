@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/gpu/copy_trial.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ constexpr Bytes kSmallest = 8 * kKiB;
 constexpr Bytes kLargest = kMiB;
 constexpr int kRounds = 3;
 
-// Memory the trial has for its time.
+// Memory of the trial, on the device and on the host.
 class Ground {
  public:
   Ground(const GpuDriver& driver, HostPins* pins, Bytes bytes)
@@ -32,7 +33,7 @@ class Ground {
   Ground& operator=(const Ground&) = delete;
 
   Status Take() {
-    // Every other piece of it is used: none lie side by side.
+    // Twice the size: every other piece is used, so no two are adjacent.
     if (const int code = driver_.memory_alloc(&device_, 2 * bytes_); code != 0) {
       device_ = 0;
       return driver_.Failed("memory for a trial of copies", code);
@@ -43,11 +44,11 @@ class Ground {
     std::fill_n(host_, bytes_, std::byte{0x5a});
     pins_->Added(host_, bytes_);
     if (pins_->Reach(host_) < bytes_) {
-      return Error{Code::kUnavailable, "the driver does not take memory of the host"};
+      return Error{Code::kUnavailable, "the driver refuses to register host memory"};
     }
     return {};
   }
-  // The device may still be at work on it.
+  // Keeps the memory: the device may still be using it.
   void Abandon() { abandoned_ = true; }
   std::vector<GpuCopies::Piece> Pieces(Bytes piece, GpuCopies::Way way) const {
     std::vector<GpuCopies::Piece> pieces;
@@ -69,7 +70,7 @@ class Ground {
   bool abandoned_ = false;
 };
 
-// There and back. The first round only warms up.
+// To the device and back. The first round only warms up.
 Result<Duration> BestOf(const Ground& ground, GpuCopies* copies, Bytes piece) {
   Duration best = Duration::max();
   for (int round = 0; round <= kRounds; ++round) {
@@ -85,7 +86,7 @@ Result<Duration> BestOf(const Ground& ground, GpuCopies* copies, Bytes piece) {
 
 }  // namespace
 
-// A tie goes to the copy engines: gathering needs a kernel and memory.
+// On a tie the copy engines win: gathering needs a kernel and memory.
 Bytes CopyTrial::GatherBelow() const {
   for (const Row& row : std::views::reverse(rows)) {
     if (row.gathered * 100 < row.direct * 97) return 2 * row.piece;
@@ -106,7 +107,7 @@ Result<CopyTrial> TryCopies(const std::shared_ptr<const GpuDriver>& driver, int 
   GpuCopies gathered(driver, device, context, pins, always);
   GpuCopies direct(driver, device, context, pins, never);
   if (!gathered.gathers()) {
-    return Error{Code::kUnavailable, "there is no kernel that gathers pieces"};
+    return Error{Code::kUnavailable, "the gather kernel is not loaded"};
   }
   try {
     Ground ground(*driver, pins, most);

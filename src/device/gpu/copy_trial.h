@@ -1,6 +1,7 @@
-// A trial of the two ways in which scattered pieces can travel: gathered on the
-// device into one, or by the copy engines piece by piece. Which is faster from
-// what size on depends on the GPU, its driver and the link.
+// SPDX-License-Identifier: Apache-2.0
+// Measures the two ways to copy scattered pieces: gathered on the device into
+// one piece, or one by one with the copy engines. Which is faster for which
+// size depends on the GPU, its driver and the link.
 #pragma once
 
 #include <memory>
@@ -17,17 +18,17 @@ namespace spillway {
 struct CopyTrial {
   struct Row {
     Bytes piece = 0;
-    Duration gathered{};  // There and back, the best of a few.
+    Duration gathered{};  // To the device and back, the best of a few.
     Duration direct{};
   };
-  std::vector<Row> rows;  // By size, the smallest first.
+  std::vector<Row> rows;  // By size, smallest first.
 
-  // Pieces smaller than this had better be gathered. 0: none.
+  // Pieces smaller than this should be gathered. 0: none.
   Bytes GatherBelow() const;
 };
 
-// Takes memory of the device, twice `most`, and of the host, `most`, for its own
-// time. Unavailable: this GPU has only one of the two ways.
+// Allocates memory for the duration of the trial: twice `most` on the device and
+// `most` on the host. Unavailable: this GPU supports only one of the two ways.
 Result<CopyTrial> TryCopies(const std::shared_ptr<const GpuDriver>& driver, int device,
                             GpuContext context, HostPins* pins, const GpuCopies::Settings& settings,
                             Bytes most);

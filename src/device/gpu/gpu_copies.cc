@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/gpu/gpu_copies.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ using Steady = std::chrono::steady_clock;  // real world: a device keeps no othe
 
 constexpr Bytes kBounce = 2 * kMiB;
 
-// Pieces that lie side by side in both places are one.
+// Joins pieces that are adjacent both in the source and in the destination.
 void Coalesce(std::vector<GpuCopies::Piece>* pieces) {
   std::size_t last = 0;
   for (std::size_t i = 0; i < pieces->size(); ++i) {
@@ -49,7 +50,7 @@ GpuCopies::GpuCopies(std::shared_ptr<const GpuDriver> driver, int device, GpuCon
       context_(context),
       pins_(pins),
       settings_(settings) {
-  for (Lanes& lanes : lanes_) lanes.free.reserve(kLanesMax);  // Giving back allocates nothing.
+  for (Lanes& lanes : lanes_) lanes.free.reserve(kLanesMax);  // Give never allocates.
   const GpuScope scope(*driver_, device_, context_);
   if (scope.code() != 0) return;
   int greatest = 0;
@@ -57,7 +58,7 @@ GpuCopies::GpuCopies(std::shared_ptr<const GpuDriver> driver, int device, GpuCon
   LoadKernels();
 }
 
-// Kernels that do not load leave us with plain copies, and hashing to the host.
+// Without the kernels, pieces are copied one by one and the host computes the checksums.
 void GpuCopies::LoadKernels() {
   if (driver_->kind != GpuKind::kCuda || driver_->module_load == nullptr ||
       driver_->module_function == nullptr || driver_->launch == nullptr) {
@@ -71,7 +72,7 @@ void GpuCopies::LoadKernels() {
     LogInfo("{}: {}", driver_->Failed(fmt::format("loading {}", name), code).message, otherwise);
   };
   load(&gather_, "spillway_gather", "scattered pieces are copied one by one");
-  load(&hash_, "spillway_hash", "the host verifies what is brought back");
+  load(&hash_, "spillway_hash", "the host computes checksums");
 }
 
 GpuCopies::~GpuCopies() {
@@ -85,14 +86,14 @@ GpuCopies::~GpuCopies() {
 }
 
 std::string GpuCopies::lost() const {
-  const std::lock_guard lock(lost_mutex_);
+  const MutexLock lock(lost_mutex_);
   return lost_;
 }
 
 void GpuCopies::Lose(const std::string& why) {
-  const std::lock_guard lock(lost_mutex_);
+  const MutexLock lock(lost_mutex_);
   if (is_lost()) return;
-  LogError("the device is not used any more: {}", why);
+  LogError("the device is no longer used: {}", why);
   lost_ = why;
   is_lost_.store(true, std::memory_order_release);
 }
@@ -159,11 +160,11 @@ void GpuCopies::Destroy(Lane* lane) {
 }
 
 Result<std::unique_ptr<GpuCopies::Lane>> GpuCopies::Take(Way way) {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   Lanes& lanes = lanes_[static_cast<std::size_t>(way)];
   const auto possible = [&] { return !lanes.free.empty() || lanes.out < kLanesMax || is_lost(); };
-  // Whoever has one gives it back within its own bound.
-  if (!returned_.wait_for(lock, 2 * settings_.within, possible)) {  // real world: the device's
+  // A lane in use is returned within a bounded time of its own.
+  if (!returned_.wait_for(mutex_, 2 * settings_.within, possible)) {  // real world: the device's
     return Error{Code::kDeadline, "the device's copies did not end in time"};
   }
   if (is_lost()) return Error{Code::kUnavailable, lost()};
@@ -184,10 +185,10 @@ Result<std::unique_ptr<GpuCopies::Lane>> GpuCopies::Take(Way way) {
 }
 
 void GpuCopies::Give(Way way, std::unique_ptr<Lane> lane, bool clean) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Lanes& lanes = lanes_[static_cast<std::size_t>(way)];
   --lanes.out;
-  // Else the device may still be at work on its buffers: they are nobody's now.
+  // Otherwise the device may still be using its buffers, so the lane is never reused.
   if (clean) lanes.free.push_back(std::move(lane));
   returned_.notify_all();
 }
@@ -239,7 +240,7 @@ bool GpuCopies::HashRoom(Lane* lane) {
   return true;
 }
 
-// Looks again and again: a driver's own wait knows no bound.
+// Polls, since the driver's own wait has no time limit.
 Status GpuCopies::Await(GpuEvent event) {
   const auto start = Steady::now();  // real world: as above
   for (;;) {
@@ -300,7 +301,7 @@ Status GpuCopies::Run(Way way, std::vector<Piece> pieces, const DeviceOrder& ord
   }
   const bool clean = done || Drain(lane->get());
   Give(way, std::move(*lane), clean);
-  // What a device said while it was being lost is not believed.
+  // A result that the device reported while it was being lost is not trusted.
   if (done && is_lost()) return Error{Code::kUnavailable, lost()};
   return done;
 }

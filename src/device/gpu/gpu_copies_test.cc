@@ -1,4 +1,5 @@
-// Copies by every way there is, in whatever order the card carries them out.
+// SPDX-License-Identifier: Apache-2.0
+// Copies in every way, in whatever order the card executes them.
 #include "device/gpu/gpu_copies.h"
 
 #include <algorithm>
@@ -40,13 +41,13 @@ Bytes SomeSize(Random& random) {
   }
 }
 
-// Host memory in one row, all of it registered, none of it, or in pieces.
+// Contiguous host memory: all of it registered, none of it, or parts.
 class HostMemory {
  public:
   HostMemory(GpuBench* bench, Bytes bytes, int how)
       : bytes_(bytes), at_(static_cast<char*>(std::aligned_alloc(4096, bytes))) {
     if (how == 1) bench->Pin(at_, bytes);
-    if (how == 2) {  // Two that touch, and a part the driver does not know.
+    if (how == 2) {  // Two adjacent chunks and an unregistered part.
       bench->Pin(at_, kMiB);
       bench->Pin(at_ + kMiB, kMiB);
     }
@@ -75,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Vendors, GpuCopiesTest,
                                   (*one.param.second == '\0' ? "" : "_") + one.param.second;
                          });
 
-// The upper half of the range belongs to a program whose pieces lie scattered.
+// The upper half of the range belongs to a program whose pieces are scattered.
 class Scene {
  public:
   static constexpr Bytes kValue = 4 * kMiB;
@@ -84,8 +85,9 @@ class Scene {
   Scene(GpuBench* bench, HostMemory* host, std::uint64_t seed)
       : bench_(bench), host_(host), random_(seed) {}
 
-  // A value of random pieces in random places, copied in, compared, and out
-  // again into others. `to` and `own`: where on the device, and how much.
+  // Copies a value of random pieces from random places in, compares it, and
+  // copies it out again to other places. `to` and `own`: its place on the
+  // device and its size there.
   void CopyOnce(Bytes to, Bytes own, Bytes theirs, Bytes theirs_bytes) {
     struct Part {
       Bytes at = 0;
@@ -247,7 +249,8 @@ TEST_P(GpuOrderTest, ASourceIsReadAfterWhatItsOrderNames) {
     ASSERT_EQ(driver.stream_create(&stream, kGpuNonBlocking, 0), 0);
     ASSERT_EQ(driver.event_create(&event, kGpuNoTiming), 0);
     for (const bool by_event : {false, true}) {
-      // Their work: many steps, of which only the last writes what counts.
+      // Work queued by the program: many steps, of which only the last writes
+      // the final bytes.
       const auto last = static_cast<unsigned char>(by_event ? 'e' : 's');
       for (unsigned char i = 0; i < 30; ++i) {
         ASSERT_EQ(driver.fill(bench.At(kMiB), i, 300 * kKiB, stream), 0);
@@ -263,14 +266,14 @@ TEST_P(GpuOrderTest, ASourceIsReadAfterWhatItsOrderNames) {
       }
       ASSERT_TRUE(bench.device->CopyIn(bench.base, Source(pieces, order)));
       ASSERT_EQ(bench.Peek(0, 250 * kKiB), std::string(250 * kKiB, static_cast<char>(last)));
-      // Into host memory, too, which the cache does for a value that finds no
-      // room on the device.
+      // Also into host memory, as the cache does for a value that finds no room
+      // on the device.
       std::string out(250 * kKiB, '?');
       ASSERT_TRUE(
           bench.device->CopyIn(reinterpret_cast<std::byte*>(out.data()), Source(pieces, order)));
       ASSERT_EQ(out, std::string(250 * kKiB, static_cast<char>(last)));
     }
-    // A sink is written after whoever still reads it: they see the old bytes.
+    // A sink is written only after earlier readers of it: they see the old bytes.
     bench.Poke(2 * kMiB, std::string(100 * kKiB, 'o'));
     for (int i = 0; i < 20; ++i) {
       ASSERT_EQ(driver.copy_on_device(bench.At(3 * kMiB), bench.At(2 * kMiB), 100 * kKiB, stream),
@@ -328,7 +331,7 @@ TEST_P(GpuOrderTest, ACopyToTheHostTellsHowFarItIsAndCanBeCalledOff) {
   }
 }
 
-// Checksums are made on the device of what is there, not of what was sent.
+// The device computes checksums of the bytes that arrived, not of those that were sent.
 TEST_P(GpuOrderTest, WhatArrivesOnTheDeviceIsHashedThere) {
   GpuBench bench(GetParam());
   bench.Map(8 * kMiB);
@@ -353,7 +356,7 @@ TEST_P(GpuOrderTest, WhatArrivesOnTheDeviceIsHashedThere) {
   }
 }
 
-// Without the kernel a copy is a copy.
+// Without the kernel copies still work.
 TEST_P(GpuOrderTest, AKernelThatFailsCostsOnlyTheChecksums) {
   for (const char* function : {"launch", "host_alloc"}) {
     GpuBench bench(GetParam());

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/gpu/gpu_copy_job.h"
 
 #include <algorithm>
@@ -49,8 +50,8 @@ Status GpuCopies::Job::Run(std::span<const Piece> pieces) {
   return done ? FinishHashes() : done;
 }
 
-// How many of the first are small and, on the host's side, in one row that the
-// driver knows: those one copy can carry, gathered.
+// Counts the leading pieces that are small and, on the host's side, contiguous
+// in one registered chunk: those can be gathered and copied as one.
 std::size_t GpuCopies::Job::SmallOnes(std::span<const Piece> pieces) const {
   const Settings& settings = copies_->settings_;
   Bytes sum = 0;
@@ -74,7 +75,7 @@ std::size_t GpuCopies::Job::SmallOnes(std::span<const Piece> pieces) const {
   return count;
 }
 
-// How many small ones the driver may take in one call.
+// Counts the leading small pieces that the driver may copy in one call.
 std::size_t GpuCopies::Job::BatchOf(std::span<const Piece> pieces) const {
   if (!driver_.has_batch() || way_ == Way::kOnDevice) return 0;
   std::size_t count = 0;
@@ -176,8 +177,9 @@ Status GpuCopies::Job::Whole(const Piece& piece) {
       if (reach > 0) {
         bytes = std::min(bytes, reach);
       } else {
-        if (!copies_->Bounce(lane_)) return Error{Code::kNoMemory, "no memory to copy by way of"};
-        if (Status ok = Finish(kInFlight - 1); !ok) return ok;  // The next buffer is free then.
+        if (!copies_->Bounce(lane_)) return Error{Code::kNoMemory, "no memory for a bounce buffer"};
+        // That frees the next bounce buffer.
+        if (Status ok = Finish(kInFlight - 1); !ok) return ok;
         bytes = std::min(bytes, copies_->BounceBytes());
         std::byte* const bounce = lane_->bounce[begun_ % kInFlight];
         if (way_ == Way::kToDevice) std::memcpy(bounce, host, bytes);
@@ -206,7 +208,7 @@ Status GpuCopies::Job::Began(const Step& step, GpuStream on) {
   return {};
 }
 
-// Until at most `left` are under way.
+// Waits until at most `left` steps are in flight.
 Status GpuCopies::Job::Finish(std::size_t left) {
   while (begun_ - ended_ > left) {
     const std::size_t at = ended_ % kInFlight;
@@ -216,7 +218,7 @@ Status GpuCopies::Job::Finish(std::size_t left) {
     ++ended_;
     so_far_ += step.bytes;
     if (arrived_ && !arrived_(so_far_)) {
-      return Error{Code::kCancelled, "the copy was called off"};
+      return Error{Code::kCancelled, "the copy was cancelled"};
     }
   }
   return {};
@@ -229,8 +231,8 @@ bool GpuCopies::Job::CanHash(std::span<const Piece> pieces) const {
          pieces.front().bytes / kHashPieceBytes <= kHashesMax && copies_->HashRoom(lane_);
 }
 
-// What is on the stream by now is hashed when it has arrived, many pieces at once:
-// a piece alone takes as long as a hundred.
+// Pieces whose copies are queued by now are hashed when they have arrived, many
+// at once: one piece alone takes as long as a hundred.
 void GpuCopies::Job::HashBehind(GpuAddress base, Bytes copied) {
   if (!hashing_) return;
   const auto whole = static_cast<std::size_t>(copied / kHashPieceBytes);
@@ -249,7 +251,7 @@ void GpuCopies::Job::HashBehind(GpuAddress base, Bytes copied) {
     code = driver_.launch(copies_->hash_, grid, 1, 1, kHashThreads, 1, 1, 0, lane_->kernels,
                           arguments, nullptr);
   }
-  // The copy is none the worse for it: others can look at the source.
+  // The copy itself is fine; the caller can hash the source instead.
   hashing_ = Do("cuLaunchKernel", code).has_value();
   if (hashing_) hashed_ = whole;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/gpu/gpu_device.h"
 
 #include <sys/mman.h>
@@ -8,11 +9,11 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/parse.h"
 
 namespace spillway {
@@ -22,21 +23,22 @@ namespace {
 constexpr Bytes kChunkMax = 64 * kMiB;
 constexpr Bytes kChunksInTier = 1024;
 constexpr Bytes kStagesInCard = 256;
-constexpr Bytes kTrialsInCard = 1024;  // A trial of copies takes no more than that of it.
+constexpr Bytes kTrialsInCard = 1024;  // A trial of copies takes at most this part of the card.
 constexpr Bytes kTrialMax = 16 * kMiB;
 constexpr Bytes kSlabGranule = 2 * kMiB;
 constexpr int kTrials = 3;
-// A driver that says "not ready" is asked again: others are queueing work.
+// A driver that returns "not ready" is asked again: other threads are queueing work.
 constexpr int kAccessTries = 64;
-// In the place of a chunk's handle: the driver did not take it back.
+// Stored instead of a chunk's handle when the driver did not take the chunk back.
 constexpr GpuHandle kStuck = ~GpuHandle{0};
 
-// Addresses of this process that nobody can follow, for chunks that have others.
+// Addresses of this process without memory, used as names of chunks that have
+// other addresses.
 Result<GpuAddress> TakeNames(Bytes bytes, Bytes align) {
   void* const all =
       ::mmap(nullptr, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (all == MAP_FAILED) {
-    return Error{Code::kNoMemory, fmt::format("setting addresses aside: {}", std::strerror(errno))};
+    return Error{Code::kNoMemory, fmt::format("reserving addresses: {}", std::strerror(errno))};
   }
   const GpuAddress from = AddressOf(all);
   const GpuAddress at = (from + align - 1) / align * align;
@@ -79,7 +81,7 @@ Status GpuDevice::Prepare() {
   std::size_t free = 0;
   std::size_t total = 0;
   if (const int code = driver_->memory_info(&free, &total); code != 0) {
-    return driver_->Failed("asking for its memory", code);
+    return driver_->Failed("reading its free memory", code);
   }
   std::size_t granule = kSlabGranule;
   const GpuMemoryKind kind = Kind();
@@ -94,7 +96,7 @@ Status GpuDevice::Prepare() {
     }
   }
   granule_ = granule;
-  // Large ones are returned faster, small ones come free sooner.
+  // Large chunks are returned faster, small ones become empty sooner.
   const Bytes share = std::bit_floor(options_.capacity.value_or(total) / kChunksInTier);
   chunk_bytes_ = options_.chunk_bytes.value_or(
       std::clamp<Bytes>(share, granule, std::max<Bytes>(kChunkMax, granule)));
@@ -107,7 +109,7 @@ Status GpuDevice::Prepare() {
   total_ = total;
   if (Status chosen = ChooseMemory(); !chosen) return chosen;
   pins_ = std::make_unique<HostPins>(driver_, device_, context_);
-  // Staging stays small beside what it serves.
+  // Staging memory stays small in relation to the card.
   GpuCopies::Settings copies = options_.copies;
   copies.stage = std::min(copies.stage, std::max<Bytes>(granule, total / kStagesInCard));
   copies_ = std::make_unique<GpuCopies>(driver_, device_, context_, pins_.get(), copies);
@@ -129,20 +131,20 @@ Result<CopyTrial> GpuDevice::TryCopies() const {
   return spillway::TryCopies(driver_, device_, context_, pins_.get(), options_.copies, most);
 }
 
-// The smallest chunks show whether memory comes back, and cost little where it does
-// not; those we use, whether the driver takes their size.
+// The smallest chunks show whether memory is really returned, and cost little
+// if it is not. The chunk size in use shows whether the driver accepts it.
 Status GpuDevice::ChooseMemory() {
   using Memory = GpuDeviceOptions::Memory;
   const bool sure = options_.memory == Memory::kVmm ||
                     (options_.memory == Memory::kAuto && driver_->kind == GpuKind::kCuda);
   if (sure) return {};
-  if (options_.memory == Memory::kSlabs) why_slabs_ = "they were asked for";
+  if (options_.memory == Memory::kSlabs) why_slabs_ = "slabs were asked for";
   for (const Bytes chunk : {granule_, chunk_bytes_}) {
     VmmTrial trial;
     for (int tried = 0; why_slabs_.empty() && tried < kTrials && !trial.good; ++tried) {
       trial = spillway::TryVmm(*driver_, device_, chunk, options_.copies.within);
       if (trial.broken) return Error{Code::kUnavailable, trial.why_not};
-      // Others take memory and give it back meanwhile: once is no proof.
+      // Other processes allocate and free meanwhile, so one failure proves nothing.
       if (trial.no_memory && chunk > granule_) break;
     }
     if (!trial.good && !(trial.no_memory && chunk > granule_) && why_slabs_.empty()) {
@@ -151,7 +153,7 @@ Status GpuDevice::ChooseMemory() {
   }
   if (why_slabs_.empty()) return {};
   slabs_ = true;
-  LogWarning("{}: memory is had by slabs, and returning it waits for the device's kernels: {}",
+  LogWarning("{}: memory is allocated as slabs, and returning it waits for running kernels: {}",
              name(), why_slabs_);
   return {};
 }
@@ -161,7 +163,7 @@ GpuDevice::~GpuDevice() {
   const bool in_doubt = copies_ != nullptr && copies_->in_doubt();
   copies_.reset();
   pins_.reset();
-  // Not twice, whatever it answers: it counts, and others have their share in it.
+  // Only once, whatever the result: contexts are counted, and other code has a share.
   if (retained_ && !in_doubt) driver_->context_release(device_);
 }
 
@@ -179,7 +181,7 @@ Result<Reading> GpuDevice::ReadMemory() {
   std::size_t total = 0;
   const Bytes before = held_;
   if (const int code = driver_->memory_info(&free, &total); code != 0) {
-    const Error failed = driver_->Failed("asking for its memory", code);
+    const Error failed = driver_->Failed("reading its free memory", code);
     if (GpuDriver::IsFatal(code)) copies_->Lose(failed.message);
     return failed;
   }
@@ -203,7 +205,7 @@ Result<std::byte*> GpuDevice::ReserveRange(Bytes bytes) {
   const GpuScope scope(*driver_, device_, context_);
   if (scope.code() != 0) return NotCurrent(scope.code());
   std::vector<GpuHandle> chunks(bytes / chunk_bytes_, 0);
-  const std::unique_lock lock(ranges_mutex_);
+  const WriterLock lock(ranges_mutex_);
   ranges_.reserve(ranges_.size() + 1);
   const Result<GpuAddress> at = TakeAddresses(bytes);
   if (!at) return at.error();
@@ -220,7 +222,7 @@ Result<GpuAddress> GpuDevice::TakeAddresses(Bytes bytes) {
     driver_->address_free(at, bytes);
     code = 1;
   }
-  if (code != 0) return driver_->Failed("setting addresses aside", code);
+  if (code != 0) return driver_->Failed("reserving addresses", code);
   return at;
 }
 
@@ -237,7 +239,7 @@ void GpuDevice::GiveAddresses(std::byte* base, Bytes bytes) {
 void GpuDevice::ReleaseRange(std::byte* base, Bytes bytes) {
   bool whole = !copies_->in_doubt();
   {
-    const std::unique_lock lock(ranges_mutex_);
+    const WriterLock lock(ranges_mutex_);
     std::erase_if(ranges_, [&](const Range& range) {
       if (range.base != base) return false;
       for (const GpuHandle handle : range.chunks) {
@@ -247,7 +249,7 @@ void GpuDevice::ReleaseRange(std::byte* base, Bytes bytes) {
       return true;
     });
   }
-  if (!whole) return;  // Addresses with something behind them are nobody else's.
+  if (!whole) return;  // Addresses that still have memory behind them must not be reused.
   GiveAddresses(base, bytes);
 }
 
@@ -259,11 +261,10 @@ GpuDevice::Range* GpuDevice::RangeOf(const void* at) {
 }
 
 bool GpuDevice::Owns(const void* at) const {
-  const std::shared_lock lock(ranges_mutex_);
+  const ReaderLock lock(ranges_mutex_);
   return const_cast<GpuDevice*>(this)->RangeOf(at) != nullptr;
 }
 
-// On the strand, which alone changes the ranges.
 GpuHandle& GpuDevice::HandleAt(std::byte* at) {
   Range* const range = RangeOf(at);
   assert(range != nullptr);
@@ -273,7 +274,7 @@ GpuHandle& GpuDevice::HandleAt(std::byte* at) {
 Status GpuDevice::Refuse(std::string_view call, int code) {
   const Error failed = driver_->Failed(call, code);
   if (GpuDriver::IsFatal(code)) copies_->Lose(failed.message);
-  // Whatever the reason, there is no chunk to be had now.
+  // Whatever the reason, no chunk can be had now.
   return Error{copies_->is_lost() ? Code::kUnavailable : Code::kNoMemory, failed.message};
 }
 
@@ -292,7 +293,7 @@ Status GpuDevice::MapChunk(std::byte* at) {
   if (copies_->is_lost()) return Error{Code::kUnavailable, lost()};
   GpuHandle& handle = HandleAt(at);
   if (handle == kStuck) {
-    return Error{Code::kNoMemory, "the driver did not take back what was at these addresses"};
+    return Error{Code::kNoMemory, "the driver did not take back the chunk at these addresses"};
   }
   assert(handle == 0);
   const GpuScope scope(*driver_, device_, context_);
@@ -338,16 +339,17 @@ void GpuDevice::UnmapChunk(std::byte* at) {
   if (options_.zero_before_release && !copies_->is_lost()) {
     if (const Status zeroed = Zero(at, chunk_bytes_); !zeroed) {
       ++unzeroed_;
-      LogWarning("{}: a chunk goes back as it is: {}", name(), zeroed.error().message);
+      LogWarning("{}: a chunk is returned without being zeroed: {}", name(),
+                 zeroed.error().message);
     }
   }
   const int code = copies_->in_doubt() ? kGpuNotReady : GiveBack(at, handle);
   (code == 0 ? released_ : stuck_) += 1;
   if (code != 0) {
-    // The memory comes back with the end of the process; the addresses are not
-    // used again, whatever is behind them.
+    // The memory is freed when the process ends. The addresses are not used
+    // again, since the chunk may still be behind them.
     const std::string why = driver_->Failed("cuMemUnmap", code).message;
-    if (!copies_->is_lost()) LogError("a chunk was not taken back: {}", why);
+    if (!copies_->is_lost()) LogError("the driver did not take a chunk back: {}", why);
     if (GpuDriver::IsFatal(code)) copies_->Lose(why);
   }
   handle = code == 0 ? 0 : kStuck;

@@ -1,12 +1,14 @@
-// A GPU's memory by virtual memory management: addresses set aside once, chunks
-// of physical memory created, mapped and released one by one. Returning a chunk
-// waits for nothing: not for kernels, not for copies, since nobody copies what
-// is being returned. Chunks are created exportable, though nothing is exported.
+// SPDX-License-Identifier: Apache-2.0
+// A GPU's memory by virtual memory management: addresses are reserved once, and
+// chunks of physical memory are created, mapped and released one by one.
+// Returning a chunk waits for nothing: not for kernels, and not for copies,
+// since no copy uses a chunk that is being returned. Chunks are created
+// exportable, though nothing is exported.
 //
-// Or by slabs, where a trial at open shows that an AMD driver gets that wrong: a
-// chunk is then a plain allocation, the addresses of a range are names that only
-// this class understands, and returning a chunk waits for the device's kernels
-// (docs/design/gpu-memory.md).
+// Or by slabs, if a trial at open shows that an AMD driver does virtual memory
+// management wrong. A chunk is then a plain allocation, the addresses of a
+// range are names that only this class understands, and returning a chunk waits
+// for the device's kernels (docs/design/gpu-memory.md).
 #pragma once
 
 #include <array>
@@ -14,11 +16,11 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "device/device.h"
 #include "device/gpu/copy_trial.h"
 #include "device/gpu/gpu_copies.h"
@@ -31,29 +33,30 @@ namespace spillway {
 
 struct GpuDeviceOptions {
   GpuKind kind = GpuKind::kCuda;
-  // Its number, its UUID (or the beginning of it, "GPU-" included) or its PCI
-  // address. Empty: the first.
+  // Its number, its UUID (or the beginning of it, including "GPU-") or its PCI
+  // address. Empty: the first GPU.
   std::string which = {};
   std::vector<std::string> libraries = {};
-  // A power of two and a multiple of the driver's granularity. Empty: about 1,000
-  // to a tier of `capacity`, at most 64 MiB each.
+  // A power of two and a multiple of the driver's granularity. Empty: about
+  // 1,000 to a tier of `capacity`, at most 64 MiB each.
   std::optional<Bytes> chunk_bytes = {};
   std::optional<Bytes> capacity = {};  // Empty: the whole card.
-  // How chunks are had. By itself: virtual memory management; with HIP a trial says
-  // whether it works.
+  // How chunks are allocated. kAuto: virtual memory management; with HIP only
+  // if a trial shows that it works.
   enum class Memory : std::uint8_t { kAuto, kVmm, kSlabs };
   Memory memory = Memory::kAuto;
-  // Every chunk is zeroed before it is returned, where a driver hands out what
-  // the last one left in it.
+  // Zeroes each chunk before it is returned, for drivers that hand out memory
+  // with its old contents.
   bool zero_before_release = false;
   GpuCopies::Settings copies = {};
 };
 
 class GpuDevice final : public Device {
  public:
-  // Unavailable: no library, no such device, or one that cannot do this, and why.
+  // Unavailable, with the reason: no library, no such device, or a device that
+  // cannot do this.
   static Result<std::unique_ptr<GpuDevice>> Open(const GpuDeviceOptions& options);
-  // Every range must have been released.
+  // All ranges must have been released.
   ~GpuDevice() override;
 
   std::string_view name() const override { return facts_.name; }  // "cuda:0"
@@ -74,7 +77,7 @@ class GpuDevice final : public Device {
   Status MapChunk(std::byte* at) override;
   void UnmapChunk(std::byte* at) override;
 
-  // `to` and `from` may be memory of the host, too: the device knows its own.
+  // `to` and `from` may also be host memory: the device knows its own addresses.
   Status CopyIn(std::byte* to, const Source& source) override;
   Status CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) override;
   Status CopyToHost(const std::byte* from, Bytes bytes, std::byte* to,
@@ -85,69 +88,78 @@ class GpuDevice final : public Device {
   bool makes_hashes() const override { return !slabs_ && copies_->makes_hashes(); }
   bool has_addresses() const override { return !slabs_; }
 
-  // Writes zeros to mapped memory, by the copies' own streams: it waits for no
-  // kernel of others. Done when it returns.
+  // Writes zeros to mapped memory on the copies' own streams, so it does not
+  // wait for kernels of others. Complete on return.
   Status Zero(std::byte* at, Bytes bytes);
-  // Whether it is an address in a range of this device. Any thread.
+  // Whether the address is in a range of this device. Any thread.
   bool Owns(const void* at) const;
-  // Tells the driver of host memory, so that copies to and from it are direct.
+  // Registers host memory with the driver, so that copies from and to it are direct.
   ChunkListener* pins() { return pins_.get(); }
   Bytes registered() const { return pins_->registered(); }
 
-  // The ledger. Any thread.
+  // Counters of chunks and bytes. Any thread.
   struct Ledger {
     Bytes held = 0;              // Mapped now.
-    Bytes staging = 0;           // Taken for copies, besides.
+    Bytes staging = 0;           // Taken for copies, in addition.
     std::uint64_t created = 0;   // Chunks.
     std::uint64_t released = 0;  // Chunks.
     std::uint64_t stuck = 0;     // Chunks that the driver did not take back.
-    std::uint64_t unzeroed = 0;  // Chunks that should have been zeroed, and were not.
+    std::uint64_t unzeroed = 0;  // Chunks that should have been zeroed before release but were not.
   };
   Ledger ledger() const;
-  // Empty as long as all is well.
+  // Empty while the device works.
   std::string lost() const { return copies_->lost(); }
-  // Whether chunks are plain allocations, and why. Empty: they are not.
+  // Why chunks are plain allocations; empty: they are not.
   const std::string& why_slabs() const { return why_slabs_; }
   Bytes granularity() const { return granule_; }
-  // A trial now, of the driver's own calls (vmm_trial.h).
+  // Runs a trial of the driver's virtual memory calls now (vmm_trial.h).
   VmmTrial TryVmm(Duration within) const;
-  // A trial now, of how scattered pieces travel best (copy_trial.h), and what came of
-  // one, before the first copy.
+  // Runs a trial now of the fastest way to copy scattered pieces
+  // (copy_trial.h). set_gather_below applies its result, before the first copy.
   Result<CopyTrial> TryCopies() const;
   void set_gather_below(Bytes bytes) { copies_->set_gather_below(bytes); }
   // Whether the kernel that gathers scattered pieces has been loaded.
   bool gathers() const { return copies_->gathers(); }
-  // Before the first chunk is mapped: see GpuDeviceOptions.
+  // Call it before the first chunk is mapped; see GpuDeviceOptions.
   void set_zero_before_release(bool zero) { options_.zero_before_release = zero; }
   bool zero_before_release() const { return options_.zero_before_release; }
 
  private:
   struct Range {
     std::byte* base = nullptr;
-    // What is there: a handle, or the address of a slab. 0: nothing; all bits: stuck.
+    // By chunk: a handle, or the address of a slab. 0: nothing; all bits set: stuck.
     std::vector<GpuHandle> chunks;
   };
-  // An address of the driver's, and how much follows there in a row.
+  // An address that the driver understands, and how many bytes follow it contiguously.
   struct Stretch {
     GpuAddress at = 0;
     Bytes bytes = 0;
   };
 
   explicit GpuDevice(const GpuDeviceOptions& options) : options_(options) {}
+  // The steps of Open: make the device current, choose the chunk size, choose
+  // between virtual memory management and slabs.
   Status Prepare();
   Status ChooseMemory();
+  // Reserves and releases addresses: of the driver, or with slabs of this process.
   Result<GpuAddress> TakeAddresses(Bytes bytes);
   void GiveAddresses(std::byte* base, Bytes bytes);
+  // MapChunk with slabs: a plain allocation.
   Status MapSlab(GpuHandle* handle);
+  // The error of a failed MapChunk: Unavailable if the device is lost,
+  // otherwise NoMemory.
   Status Refuse(std::string_view call, int code);
-  // By the driver's addresses: as they are, but for slabs.
+  // Replaces names of slab memory by the driver's addresses; all other addresses stay.
   std::vector<GpuCopies::Piece> Real(std::vector<GpuCopies::Piece> pieces) const;
-  Stretch RealAt(GpuAddress at, Bytes bytes) const;
-  Range* RangeOf(const void* at);
-  GpuHandle& HandleAt(std::byte* at);
+  Stretch RealAt(GpuAddress at, Bytes bytes) const SPILLWAY_REQUIRES_SHARED(ranges_mutex_);
+  Range* RangeOf(const void* at) SPILLWAY_REQUIRES_SHARED(ranges_mutex_);
+  // The handle of the chunk at this address. Strand only: the strand alone changes the
+  // ranges, so it reads them without the lock.
+  GpuHandle& HandleAt(std::byte* at) SPILLWAY_NO_THREAD_SAFETY_ANALYSIS;
   Error NotCurrent(int code);
-  // 0, or the driver's code.
+  // Returns 0 or the driver's code.
   int GiveBack(std::byte* at, GpuHandle handle);
+  // Runs the copies of each direction, one direction after the other.
   Status RunAll(std::array<std::vector<GpuCopies::Piece>, GpuCopies::kWays> pieces,
                 const DeviceOrder& order);
   GpuMemoryKind Kind() const;
@@ -166,8 +178,9 @@ class GpuDevice final : public Device {
   std::unique_ptr<HostPins> pins_;
   std::unique_ptr<GpuCopies> copies_;
 
-  mutable std::shared_mutex ranges_mutex_;
-  std::vector<Range> ranges_;  // Changed on the strand under the mutex, read anywhere.
+  mutable SharedMutex ranges_mutex_;
+  // Changed on the strand, read anywhere.
+  std::vector<Range> ranges_ SPILLWAY_GUARDED_BY(ranges_mutex_);
   std::atomic<Bytes> held_{0};
   std::atomic<std::uint64_t> created_{0};
   std::atomic<std::uint64_t> released_{0};

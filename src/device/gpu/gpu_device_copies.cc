@@ -1,19 +1,20 @@
-// The copies of a GpuDevice: which way each piece goes, and where a slab's memory
-// really is.
+// SPDX-License-Identifier: Apache-2.0
+// The copies of a GpuDevice: the direction of each piece, and the real
+// addresses of slabs.
 #include <algorithm>
 #include <array>
 #include <cassert>
 #include <cstring>
-#include <shared_mutex>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "device/gpu/gpu_device.h"
 
 namespace spillway {
 
-// What names a slab's memory becomes the slab's own address. Nothing else lies in
-// our ranges: they are addresses of this process that were set aside for it.
+// Translates an address that names slab memory to the slab's own address. Our ranges
+// contain nothing else: they are addresses of this process reserved as names.
 GpuDevice::Stretch GpuDevice::RealAt(GpuAddress at, Bytes bytes) const {
   for (const Range& range : ranges_) {
     const GpuAddress base = AddressOf(range.base);
@@ -28,7 +29,7 @@ GpuDevice::Stretch GpuDevice::RealAt(GpuAddress at, Bytes bytes) const {
 
 std::vector<GpuCopies::Piece> GpuDevice::Real(std::vector<GpuCopies::Piece> pieces) const {
   if (!slabs_) return pieces;
-  const std::shared_lock lock(ranges_mutex_);
+  const ReaderLock lock(ranges_mutex_);
   std::vector<GpuCopies::Piece> real;
   real.reserve(pieces.size());
   for (GpuCopies::Piece piece : pieces) {

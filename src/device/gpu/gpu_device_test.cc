@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/gpu/gpu_device.h"
 
 #include <string>
@@ -102,7 +103,7 @@ TEST_P(GpuDeviceTest, ALibraryThatIsNotThereOrLacksSomethingIsAnError) {
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, Code::kUnavailable);
   EXPECT_THAT(none.error().message, HasSubstr("libnothing-of-the-kind.so.1"));
-  if (GetParam() == GpuKind::kCuda) {  // HIP has slabs then.
+  if (GetParam() == GpuKind::kCuda) {  // HIP then uses slabs.
     options.libraries = {FakeGpu::Library(GetParam(), SPILLWAY_FAKES_DIR, "without_map")};
     const auto lacking = GpuDevice::Open(options);
     ASSERT_FALSE(lacking);
@@ -115,7 +116,7 @@ TEST_P(GpuDeviceTest, ALibraryThatIsNotThereOrLacksSomethingIsAnError) {
   EXPECT_THAT(empty.error().message, HasSubstr("no device"));
 }
 
-// As a distribution packs it, on a machine without such a card.
+// As packaged by a distribution, on a machine without such a card.
 TEST(GpuDeviceReal, HipOfTheSystemWithoutACardIsAbsent) {
   GpuDeviceOptions options;
   options.kind = GpuKind::kHip;
@@ -217,7 +218,7 @@ TEST_P(GpuDeviceTest, TwoDevicesHaveARangeEach) {
   second->ReleaseRange(b, GpuBench::kChunk);
 }
 
-// --- a device that is no more ---
+// --- a lost device ---
 
 TEST_P(GpuDeviceTest, ALostOneAnswersErrorsAndNothingElse) {
   GpuBench bench(GetParam());
@@ -239,7 +240,7 @@ TEST_P(GpuDeviceTest, ALostOneAnswersErrorsAndNothingElse) {
 }
 
 TEST_P(GpuDeviceTest, ACopyThatHangsEndsWithinItsBoundAndTheDeviceWithIt) {
-  // The bound holds for good copies, too, however busy the machine is.
+  // The bound also applies to good copies, however busy the machine is.
   GpuBench bench(GetParam(), {}, {}, std::chrono::seconds(1));
   bench.Map(kMiB);
   std::string text = RandomText(3, kMiB);
@@ -252,7 +253,7 @@ TEST_P(GpuDeviceTest, ACopyThatHangsEndsWithinItsBoundAndTheDeviceWithIt) {
   EXPECT_FALSE(bench.device->ReadMemory());
   EXPECT_FALSE(bench.device->MapChunk(bench.base + 2 * kMiB));
   EXPECT_FALSE(bench.device->CopyIn(bench.base, Source(text)));
-  // What the card may still touch is left alone; nothing of it can be had back.
+  // Memory that the card may still use is left alone; none of it can be freed.
   const std::uint64_t before = bench.gpu.calls();
   while (!bench.mapped.empty()) bench.Unmap(bench.mapped.back());
   EXPECT_EQ(bench.gpu.calls(), before);

@@ -1,14 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/gpu/gpu_driver.h"
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/driver_error.h"
 #include "base/library.h"
+#include "base/mutex.h"
 #include "base/symbols.h"
 
 namespace spillway {
@@ -46,7 +47,7 @@ Status GpuDriver::Bind(const Library& from) {
     symbols.Need("hipSetDevice", &device_set);
     symbols.May("hipGetErrorString", &error_string_hip_);
   }
-  // CUDA has always had these since 10.2; without them HIP has slabs.
+  // CUDA has had these since 10.2. HIP may lack them and then uses slabs.
   const auto vmm = [&](const char* in_cuda, const char* in_hip, auto** into) {
     cuda ? need(in_cuda, in_hip, into) : may(in_cuda, in_hip, into);
   };
@@ -90,12 +91,13 @@ Status GpuDriver::Bind(const Library& from) {
 
 Result<std::shared_ptr<const GpuDriver>> GpuDriver::Load(GpuKind kind,
                                                          const std::vector<std::string>& names) {
-  // Libraries are never unloaded, and initialising one twice is of no use.
-  static std::mutex mutex;
-  static std::map<std::pair<GpuKind, std::string>, std::shared_ptr<const GpuDriver>> loaded;
+  // Libraries are never unloaded, and initialising one twice is useless.
+  static Mutex mutex;
+  static std::map<std::pair<GpuKind, std::string>, std::shared_ptr<const GpuDriver>> loaded
+      SPILLWAY_GUARDED_BY(mutex);
   Result<Library> library = Library::Open(names);
   if (!library) return library.error();
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   std::shared_ptr<const GpuDriver>& entry = loaded[{kind, library->name()}];
   if (entry != nullptr) return entry;
   auto driver = std::make_shared<GpuDriver>();
@@ -122,7 +124,7 @@ Error GpuDriver::Failed(std::string_view call, int code) const {
 bool GpuDriver::IsFatal(int code) {
   switch (code) {
     case 0:
-    case 1:    // A wrong argument: ours, and the device is as good as before.
+    case 1:    // A wrong argument: our error, and the device still works.
     case 2:    // No memory.
     case 205:  // Could not map.
     case 304:  // The system refused something.
@@ -143,7 +145,7 @@ GpuScope::GpuScope(const GpuDriver& driver, int device, GpuContext context) : dr
   } else if (Insist([&] { return driver.device_current(&before_); }) != 0 || before_ != device) {
     code_ = Insist([&] { return driver.device_set(device); });
   } else {
-    before_ = -1;  // As it is.
+    before_ = -1;  // The device is already current.
   }
 }
 

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // A GPU vendor's driver, loaded at run time: one table of functions for CUDA's
-// driver API and HIP, in the types both have in common. A device address, a
-// stream, an event or a handle is 64 bits in either; where arguments differ, the
-// table has the form both offer.
+// driver API and HIP, in the types that both share. A device address, a stream,
+// an event or a handle is 64 bits in either. Where arguments differ, the table
+// has a form that both support.
 //
-// Every function answers 0 or the driver's code. Whoever calls one that concerns
-// memory, streams or copies stands inside a GpuScope.
+// Each function returns 0 or the driver's code. Calls about memory, streams or
+// copies must be made inside a GpuScope.
 #pragma once
 
 #include <array>
@@ -35,7 +36,7 @@ struct GpuLocation {
   int id = 0;
 };
 struct GpuMemoryKind {
-  int type = 1;          // Pinned to its device: the only one there is.
+  int type = 1;          // Pinned to its device: the only type there is.
   int handle_types = 1;  // Exportable as a file descriptor.
   GpuLocation location;
   void* unused = nullptr;
@@ -48,25 +49,26 @@ struct GpuAccess {
 };
 static_assert(sizeof(GpuAccess) == 12);
 struct GpuCopyKind {
-  int order = 1;  // 1: as the stream says. 3: the source may be read at any time.
+  int order = 1;  // 1: in stream order. 3: the source may be read at any time.
   GpuLocation from{0, 0};
   GpuLocation to{0, 0};
   unsigned flags = 0;
 };
 static_assert(sizeof(GpuCopyKind) == 24);
 
-// Codes that mean the same in both.
+// Codes with the same meaning in CUDA and HIP.
 inline constexpr int kGpuNoMemory = 2;
 inline constexpr int kGpuNotReady = 600;
-// Streams that do not wait for the default one; events that keep no time.
+// Streams that do not wait for the default stream; events without timing.
 inline constexpr unsigned kGpuNonBlocking = 1;
 inline constexpr unsigned kGpuNoTiming = 2;
 // Pinned for every context of this process.
 inline constexpr unsigned kGpuPortable = 1;
 
 struct GpuDriver {
-  // The first of `names` that loads and has all it needs; it stays for the
-  // process's life, so the same again is the same. Unavailable: why not.
+  // Loads the first of `names` that can be loaded and has all functions needed.
+  // It stays loaded for the life of the process, so loading it again returns
+  // the same object. Unavailable: the reason.
   static Result<std::shared_ptr<const GpuDriver>> Load(GpuKind kind,
                                                        const std::vector<std::string>& names);
 
@@ -83,7 +85,7 @@ struct GpuDriver {
   int (*uuid)(void* bytes16, int device) = nullptr;
   int (*memory_info)(std::size_t* free, std::size_t* total) = nullptr;
 
-  // CUDA: a context is made current. HIP: a device.
+  // CUDA makes a context current, HIP a device.
   int (*context_retain)(GpuContext*, int device) = nullptr;
   int (*context_release)(int device) = nullptr;
   int (*context_push)(GpuContext) = nullptr;
@@ -102,9 +104,9 @@ struct GpuDriver {
   int (*memory_unmap)(GpuAddress, std::size_t) = nullptr;
   int (*memory_access)(GpuAddress, std::size_t, const GpuAccess*, std::size_t count) = nullptr;
   int (*granularity)(std::size_t*, const GpuMemoryKind*, int recommended) = nullptr;
-  // HIP may lack some of these: then there are none.
+  // HIP may lack some of these functions; then none is used.
   bool has_vmm() const { return granularity != nullptr; }
-  int (*memory_alloc)(GpuAddress*, std::size_t) = nullptr;  // For what is not given back soon.
+  int (*memory_alloc)(GpuAddress*, std::size_t) = nullptr;  // For memory that is not returned soon.
   int (*memory_free)(GpuAddress) = nullptr;                 // Waits for kernels.
 
   int (*host_alloc)(void**, std::size_t, unsigned flags) = nullptr;
@@ -125,7 +127,7 @@ struct GpuDriver {
   int (*copy_to_device)(GpuAddress, const void*, std::size_t, GpuStream) = nullptr;
   int (*copy_on_device)(GpuAddress to, GpuAddress from, std::size_t, GpuStream) = nullptr;
   int (*fill)(GpuAddress, unsigned char, std::size_t, GpuStream) = nullptr;
-  // Many copies in one call, where the driver has it (CUDA from 12.8 on).
+  // Many copies in one call, if the driver supports it (CUDA from 12.8 on).
   int (*copy_batch_v2)(GpuAddress* to, GpuAddress* from, std::size_t* bytes, std::size_t count,
                        GpuCopyKind*, std::size_t* first, std::size_t kinds, GpuStream) = nullptr;
   int (*copy_batch_v1)(GpuAddress* to, GpuAddress* from, std::size_t* bytes, std::size_t count,
@@ -142,7 +144,7 @@ struct GpuDriver {
 
   // "cuMemCreate failed: 2 (out of memory)", with the code NoMemory or Unavailable.
   Error Failed(std::string_view call, int code) const;
-  // Whether all is over with the device or the context after this code.
+  // Whether the device or the context can no longer be used after this code.
   static bool IsFatal(int code);
 
  private:
@@ -151,23 +153,23 @@ struct GpuDriver {
   const char* (*error_string_hip_)(int) = nullptr;
 };
 
-// A call that gives something back, or makes a device current, is made again when
-// it fails: drivers answer with an older error that is not this call's.
+// Repeats a call once if it fails. For calls that return something or make a
+// device current: drivers may report an older error that is not this call's.
 template <typename Call>
 int Insist(Call&& call) {
   const int code = call();
   return code == 0 ? 0 : call();
 }
 
-// While it lives, calls of this thread concern this device; afterwards what was
-// current before is so again.
+// While it lives, calls of this thread go to this device; then the device that
+// was current before is current again.
 class GpuScope {
  public:
   GpuScope(const GpuDriver& driver, int device, GpuContext context);
   ~GpuScope();
   GpuScope(const GpuScope&) = delete;
   GpuScope& operator=(const GpuScope&) = delete;
-  // 0, or why the device could not be made current.
+  // 0, or the code with which making the device current failed.
   int code() const { return code_; }
 
  private:

@@ -1,6 +1,7 @@
-// One call of the driver after another fails, once or from then on, in a run
-// that opens a device, copies by every way and closes it. Whatever fails: no
-// byte is wrong, nothing is misused, and what can be given back is.
+// SPDX-License-Identifier: Apache-2.0
+// One driver call after another fails, once or from then on, in a run that
+// opens a device, copies in every way and closes it. In each case no byte is
+// wrong, nothing is misused, and everything that can be returned is returned.
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -26,7 +27,7 @@ struct FaultCase {
 
 class GpuFaultsTest : public ::testing::TestWithParam<FaultCase> {
  protected:
-  // Thousands of faults are thousands of lines.
+  // Thousands of faults would log thousands of lines.
   void SetUp() override { SetLog(LogLevel::kOff); }
   void TearDown() override { SetLog(LogLevel::kInfo); }
 };
@@ -45,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(Codes, GpuFaultsTest, ::testing::ValuesIn(Cases()), [](
          (one.param.for_good ? "_for_good" : "_once") + (one.param.slabs ? "_slabs" : "");
 });
 
-// What a copy says has arrived is right; what failed says so.
+// Bytes that a copy reports as arrived are correct; failed copies say so.
 class Script {
  public:
   Script(const FakeGpu& gpu, GpuKind kind, bool slabs) : options_(GpuBench::OptionsFor(gpu, kind)) {
@@ -77,7 +78,7 @@ class Script {
       static_cast<void>(device_->ReadMemory());
       if (mapped.size() == kChunks) Copies();
       device_->pins()->Removed(pinned, kValue + 4096);
-      // One goes and comes back, as an arena's do.
+      // One chunk is unmapped and mapped again, as in an arena.
       if (!mapped.empty()) {
         std::byte* const again = mapped.back();
         device_->UnmapChunk(again);
@@ -92,7 +93,7 @@ class Script {
   int whole() const { return whole_; }
 
  private:
-  // By one piece, by pieces of `step`; from and to memory the driver knows, or not.
+  // As one piece and in pieces of `step`; from and to memory that is registered or not.
   void Copies() {
     for (char* host : {host_, plain_}) {
       for (const Bytes step : {kValue, 7 * kKiB, 20 * kKiB}) {
@@ -144,7 +145,7 @@ class Script {
 #endif
 #endif
 #ifdef SPILLWAY_SAMPLE_FAULTS
-constexpr std::uint64_t kEvery = 11;  // Of calls; slow as it is, and all are tried without.
+constexpr std::uint64_t kEvery = 11;  // Of calls; slow here, and other builds try all.
 #else
 constexpr std::uint64_t kEvery = 1;
 #endif
@@ -154,7 +155,7 @@ TEST_P(GpuFaultsTest, AnyCallMayFail) {
   std::uint64_t calls = 0;
   for (const bool strict : {false, true}) {
     for (std::uint64_t n = 0; n <= calls; n += strict ? 3 * kEvery : kEvery) {
-      // The same order each time, so that the n-th call is the same one.
+      // The same order each time, so that the n-th call is always the same.
       FakeGpu gpu(kind, SPILLWAY_FAKES_DIR, GpuBench::With({.seed = 5, .strict = strict}));
       const std::uint64_t before = gpu.calls();
       Script script(gpu, kind, slabs);
@@ -171,7 +172,7 @@ TEST_P(GpuFaultsTest, AnyCallMayFail) {
       if (::testing::Test::HasFailure()) {
         FAIL() << "call " << n << " of " << calls << " (" << gpu.failed() << "), strict " << strict;
       }
-      // Contexts count: those calls are not made twice.
+      // Contexts are counted, so those calls are not repeated.
       if (gpu.failed().starts_with("context_") && strict) gpu.Lose();
       if (!gpu.out_of_reach() && (!gpu.leaks().empty() || !gpu.misuse().empty())) {
         ADD_FAILURE() << "call " << n << " of " << calls << " (" << gpu.failed() << "), strict "

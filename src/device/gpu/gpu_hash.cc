@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/gpu/gpu_hash.h"
 
 #include <cstring>
@@ -15,11 +16,11 @@ std::array<std::uint64_t, kGpuHashKeys> GpuHashKeys() {
     std::memcpy(&keys.at(next), &XXH3_kSecret[at], words * sizeof(std::uint64_t));
     next += words;
   };
-  take(0, 23);                      // A stripe of a block begins 8 bytes after the one before.
-  take(kSecret - kStripe, 8);       // Scrambles.
+  take(0, 23);  // Each stripe of a block uses the words from 8 bytes after the stripe before.
+  take(kSecret - kStripe, 8);       // Scrambling.
   take(kSecret - kStripe - 7, 8);   // The last stripe.
-  take(11, 8);                      // The low half of the end,
-  take(kSecret - kStripe - 11, 8);  // and the high one.
+  take(11, 8);                      // The final merge, low half
+  take(kSecret - kStripe - 11, 8);  // and high half.
   for (const std::uint64_t word :
        {std::uint64_t{XXH_PRIME32_3}, std::uint64_t{XXH_PRIME64_1}, std::uint64_t{XXH_PRIME64_2},
         std::uint64_t{XXH_PRIME64_3}, std::uint64_t{XXH_PRIME64_4}, std::uint64_t{XXH_PRIME32_2},

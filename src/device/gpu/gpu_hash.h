@@ -1,4 +1,5 @@
-// What the kernel that makes checksums on the device is given to work with.
+// SPDX-License-Identifier: Apache-2.0
+// The constants that the checksum kernel on the device reads.
 #pragma once
 
 #include <array>
@@ -7,8 +8,8 @@
 
 namespace spillway {
 
-// Words of XXH3's secret in the order in which spillway_hash reads them, and what
-// its accumulators begin with.
+// Words of XXH3's secret in the order in which spillway_hash reads them, and
+// the initial values of its accumulators.
 inline constexpr std::size_t kGpuHashKeys = 63;
 std::array<std::uint64_t, kGpuHashKeys> GpuHashKeys();
 

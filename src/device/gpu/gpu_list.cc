@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/gpu/gpu_list.h"
 
 #include <algorithm>
@@ -31,6 +32,7 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
+// Whether `which` is the GPU's number, UUID, the beginning of its UUID, or PCI address.
 bool IsNamed(const GpuFacts& gpu, std::string_view which) {
   if (which.empty()) return true;
   int number = 0;
@@ -43,7 +45,7 @@ bool IsNamed(const GpuFacts& gpu, std::string_view which) {
   return uuid.starts_with(wanted) || uuid == "gpu-" + wanted || Lower(gpu.pci) == wanted;
 }
 
-// What stands between "Kernel Module" and the next blanks.
+// Returns the version after "Kernel Module" in the driver's version file.
 std::string NvidiaModule(std::string_view text) {
   constexpr std::string_view kBefore = "Kernel Module";
   const std::size_t at = text.find(kBefore);
@@ -128,7 +130,7 @@ std::string VersionText(const GpuDriver& driver, const std::string& proc, const 
     module = NvidiaModule(TextOf(proc + "/driver/nvidia/version"));
   } else {
     module = TextOf(sys + "/module/amdgpu/version");
-    // The kernel's own has no version but the kernel's.
+    // The amdgpu module of the kernel itself has only the kernel's version.
     if (module.empty()) module = TextOf(proc + "/sys/kernel/osrelease");
     module = module.substr(0, module.find('\n'));
   }

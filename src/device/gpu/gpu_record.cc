@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/gpu/gpu_record.h"
 
 #include <sys/stat.h>
@@ -21,6 +22,8 @@ namespace spillway {
 
 namespace {
 
+// The path of a record in the state directory. Names come from drivers, so all
+// characters but letters, digits, '.' and '-' are replaced.
 std::string FileOf(const std::string& uuid, const std::string& kind, const std::string& version,
                    std::string_view of) {
   std::string name = fmt::format("{}-{}-{}{}.json", uuid, kind, version, of);
@@ -46,6 +49,7 @@ std::string Word(const nlohmann::json& json, const char* name) {
   return at != json.end() && at->is_string() ? at->get<std::string>() : std::string();
 }
 
+// Records decide whether chunks are zeroed, so only root's and our own count.
 bool IsTrusted(const std::string& path) {
   struct stat facts{};
   return ::stat(path.c_str(), &facts) == 0 && (facts.st_uid == 0 || facts.st_uid == ::geteuid());
@@ -69,7 +73,7 @@ GpuRecord Parse(const nlohmann::json& json) {
   return record;
 }
 
-// `each(json)` for every record of this GPU and driver that may be heeded.
+// Calls `each(json)` for every valid record of this GPU and driver that can be trusted.
 template <typename Each>
 void ForEachRecord(const std::string& uuid, const std::string& kind, const std::string& version,
                    std::string_view of, Each&& each) {
@@ -86,6 +90,7 @@ void ForEachRecord(const std::string& uuid, const std::string& kind, const std::
   }
 }
 
+// Writes a temporary file and renames it, so that readers never see half of it.
 Result<std::string> Keep(const std::string& name, const nlohmann::json& json) {
   const Result<std::string> state = StateDir();
   if (!state) return state.error();

@@ -1,8 +1,9 @@
-// What was found out about a GPU under one version of its driver, in small files of
-// the state directory: by `spillway selftest` in gpu/<uuid>-<kind>-<version>.json, by
-// the first cache that opens it in gpu/<uuid>-<kind>-<version>-copies.json. Caches
-// that open the GPU read them. Another version of the driver is another file, so
-// what was found under the old one does not count any more.
+// SPDX-License-Identifier: Apache-2.0
+// Findings about a GPU under one version of its driver, in small files of the
+// state directory. `spillway selftest` writes gpu/<uuid>-<kind>-<version>.json;
+// the first cache that opens the GPU writes
+// gpu/<uuid>-<kind>-<version>-copies.json. Caches that open the GPU read them.
+// Another version of the driver has other files, so old findings no longer apply.
 #pragma once
 
 #include <optional>
@@ -17,11 +18,11 @@ struct GpuRecord {
   std::string uuid;
   std::string kind;     // "cuda"
   std::string version;  // VersionText.
-  // Whether another process found in new memory what one had left there that
-  // ended, or one that returned it and lives on. Empty: not found out.
+  // Whether a process found, in new memory, bytes left by another process that had
+  // ended, or by one that returned the memory and lives on. Empty: not tested.
   std::optional<bool> stale_after_exit = {};
   std::optional<bool> stale_after_release = {};
-  Bytes searched = 0;     // New memory looked through, the lesser of the two.
+  Bytes searched = 0;     // New memory that was searched, the lesser of the two.
   std::string when = {};  // "2026-11-15T21:40:02Z"
 
   bool stale() const {
@@ -29,15 +30,16 @@ struct GpuRecord {
   }
 };
 
-// Whole or not at all. Returns where it is.
+// Writes the file completely or not at all. Returns its path.
 Result<std::string> WriteGpuRecord(const GpuRecord& record);
 
-// Empty: nothing is known. What is no such record, or belongs neither to us nor to
-// root, is not heeded. Of several the one that found stale bytes.
+// Empty: nothing is known. Files that are no such record, or are owned neither
+// by this user nor by root, are ignored. Of several records, one that found
+// stale bytes wins.
 std::optional<GpuRecord> ReadGpuRecord(const std::string& uuid, const std::string& kind,
                                        const std::string& version);
 
-// How scattered pieces travel best (copy_trial.h).
+// The fastest way to copy scattered pieces (copy_trial.h).
 struct CopyRecord {
   std::string uuid;
   std::string kind;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/gpu/gpu_record.h"
 
 #include <stdlib.h>
@@ -90,7 +91,7 @@ TEST_F(GpuRecordTest, NonsenseIsNotKnown) {
       << R"({"uuid":"GPU-1","kind":"cuda","driver":"13000-580.65.06","stale_after_exit":"yes"})";
   ASSERT_TRUE(Read());
   EXPECT_FALSE(Read()->stale());
-  // Words of a driver's never lead out of the folder.
+  // Text from a driver never leads out of the folder.
   GpuRecord odd = Found(true, false);
   odd.version = "../../x/\n";
   EXPECT_THAT(WriteGpuRecord(odd).value(), HasSubstr("/gpu/GPU-1-cuda-.._.._x__.json"));

@@ -1,5 +1,6 @@
-// Chunks as plain allocations, where a driver's virtual memory management fails
-// its trial.
+// SPDX-License-Identifier: Apache-2.0
+// Chunks as plain allocations, for drivers whose virtual memory management
+// fails its trial.
 #include <string>
 
 #include <gmock/gmock.h>
@@ -63,7 +64,7 @@ TEST_F(GpuSlabs, AHipWithoutTheFunctionsHasThem) {
   EXPECT_THAT((*device)->why_slabs(), HasSubstr("no virtual memory management"));
 }
 
-// Others who take memory during the trial do not make a good driver a bad one.
+// Other processes that allocate during the trial do not make a good driver look bad.
 TEST_F(GpuSlabs, AFullCardIsNoReasonAgainstLargeChunks) {
   FakeGpu gpu(GpuKind::kHip, SPILLWAY_FAKES_DIR, GpuBench::With({}));
   gpu.SetForeign(32 * kMiB - 2 * GpuBench::kChunk);
@@ -72,7 +73,7 @@ TEST_F(GpuSlabs, AFullCardIsNoReasonAgainstLargeChunks) {
   EXPECT_EQ(GpuDevice::Open(options).value()->why_slabs(), "");
 }
 
-// Values that lie across chunks, which have addresses of their own.
+// Values that cross chunks, each of which has addresses of its own.
 TEST_F(GpuSlabs, KeepEveryByteAcrossTheirBorders) {
   for (const GpuKind kind : {GpuKind::kCuda, GpuKind::kHip}) {
     FakeGpu gpu(kind, SPILLWAY_FAKES_DIR, GpuBench::With({}));
@@ -80,7 +81,7 @@ TEST_F(GpuSlabs, KeepEveryByteAcrossTheirBorders) {
     constexpr Bytes kChunks = 8;
     constexpr Bytes kRange = kChunks * GpuBench::kChunk;
     std::byte* const base = device->ReserveRange(2 * kRange).value();
-    // Not in the order of their addresses, so that no two lie side by side by luck.
+    // Not in the order of their addresses, so that no two are adjacent by chance.
     for (Bytes i = 0; i < kChunks; ++i) {
       ASSERT_TRUE(device->MapChunk(base + (i * 3 % kChunks) * GpuBench::kChunk));
     }
@@ -92,7 +93,7 @@ TEST_F(GpuSlabs, KeepEveryByteAcrossTheirBorders) {
     ASSERT_TRUE(device->CopyIn(base + 500, Source(text)));
     ASSERT_TRUE(device->CopyOut(base + 500, bytes, Sink(out.data(), out.size())));
     EXPECT_TRUE(out == text);
-    // With word of what has arrived, and scattered.
+    // With reports of progress, and scattered.
     out.assign(bytes, '?');
     Bytes arrived = 0;
     const auto count = [&](Bytes so_far) {
@@ -109,7 +110,7 @@ TEST_F(GpuSlabs, KeepEveryByteAcrossTheirBorders) {
     ASSERT_TRUE(device->CopyFromHost(
         base + 300, reinterpret_cast<const std::byte*>(other.data()), bytes,
         [](Bytes) { return true; }, &hashes));
-    EXPECT_TRUE(hashes.empty());  // It can't: pieces lie across slabs.
+    EXPECT_TRUE(hashes.empty());  // Not possible: pieces cross slabs.
     std::vector<MutableFragment> pieces;
     for (Bytes at = 0; at < bytes; at += 777) {
       pieces.push_back({out.data() + at, std::min<Bytes>(777, bytes - at), Place::kHost});

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/gpu/host_pins.h"
 
-#include <mutex>
 #include <new>
 
 #include "base/log.h"
+#include "base/mutex.h"
 
 namespace spillway {
 
@@ -32,7 +33,7 @@ void HostPins::Added(std::byte* base, Bytes bytes) {
     }
     return;
   }
-  const std::unique_lock lock(mutex_);
+  const WriterLock lock(mutex_);
   try {
     chunks_.emplace(base, bytes);
     registered_ += bytes;
@@ -43,7 +44,7 @@ void HostPins::Added(std::byte* base, Bytes bytes) {
 
 void HostPins::Removed(std::byte* base, Bytes) {
   {
-    const std::unique_lock lock(mutex_);
+    const WriterLock lock(mutex_);
     const auto found = chunks_.find(base);
     if (found == chunks_.end()) return;
     registered_ -= found->second;
@@ -54,7 +55,7 @@ void HostPins::Removed(std::byte* base, Bytes) {
 
 Bytes HostPins::Reach(const void* at) const {
   const auto* const from = static_cast<const std::byte*>(at);
-  const std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   auto chunk = chunks_.upper_bound(from);
   if (chunk == chunks_.begin()) return 0;
   --chunk;

@@ -1,7 +1,7 @@
-// The kernels we ship, as PTX text in kernels_ptx.h, which tools/kernels_ptx.sh
-// makes of this file: one that gathers scattered pieces of device memory into
-// one, or scatters one into many, and one that makes checksums of what has
-// arrived.
+// SPDX-License-Identifier: Apache-2.0
+// The kernels we ship. tools/kernels_ptx.sh compiles this file to PTX text in
+// kernels.ptx. One kernel gathers scattered pieces of device memory into one, or
+// scatters one piece into many; the other computes checksums of pieces that have arrived.
 
 struct Piece {
   unsigned long long to;
@@ -9,11 +9,11 @@ struct Piece {
   unsigned long long bytes;
 };
 
-// A block copies piece after piece; threads side by side, 16 bytes each where
-// all is aligned so.
+// Each block copies piece after piece. Its threads copy adjacent 16-byte words
+// where everything is aligned to 16 bytes, otherwise single bytes.
 extern "C" __global__ void spillway_gather(const Piece* pieces, unsigned count) {
   if (blockIdx.x >= count) return;
-  // The table may lie on the host: the next line of it is fetched ahead.
+  // The table may be in host memory: its next entry is fetched ahead.
   Piece next = pieces[blockIdx.x];
   for (unsigned i = blockIdx.x; i < count; i += gridDim.x) {
     const Piece piece = next;
@@ -44,8 +44,8 @@ extern "C" __global__ void spillway_gather(const Piece* pieces, unsigned count) 
   }
 }
 
-// XXH3-128 of whole pieces of 1 MiB, as hash.h makes it on the host. Eight threads
-// work on a piece, each on its own eight of every 64 bytes; a warp on four.
+// XXH3-128 of whole pieces of 1 MiB, equal to hash.h on the host. Eight threads work
+// on one piece, each on its own eight of every 64 bytes; a warp works on four pieces.
 namespace {
 
 using Word = unsigned long long;
@@ -64,8 +64,8 @@ __device__ inline Word Avalanche(Word hash) {
   return hash ^ (hash >> 32);
 }
 
-// What the accumulators of a pair of threads add to the end, for even threads;
-// summed over the eight.
+// The contribution of a pair of threads' accumulators to the final hash, for
+// even threads; summed over the eight.
 __device__ inline Word Merge(Word own, Word other, Word key, Word other_key) {
   const Word a = own ^ key;
   const Word b = other ^ other_key;
@@ -86,13 +86,14 @@ struct Block {
 
 }  // namespace
 
-// `keys`: words of the secret: 23 for the stripes, 8 each to scramble with, for the
-// last stripe, and for the two halves of the end; then 8 to begin with.
+// `keys`: words of the secret: 23 for the stripes, 8 each for scrambling, for the
+// last stripe, and for the two halves of the final merge; then 8 initial values.
 extern "C" __global__ void __launch_bounds__(128)
     spillway_hash(const Word* data, unsigned count, const Word* keys, Word* hashes) {
   const unsigned lane = threadIdx.x & 7;
   const unsigned piece = (blockIdx.x * blockDim.x + threadIdx.x) / 8;
-  // Who has no piece goes along with the last: a warp acts as one.
+  // Threads without a piece repeat the last one: all threads of a warp must
+  // take part in shuffles.
   const Word* at = data + Word(piece < count ? piece : count - 1) * (kPiece / 8) + lane;
   Word key[kStripes];
 #pragma unroll

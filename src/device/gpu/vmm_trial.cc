@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/gpu/vmm_trial.h"
 
 #include <array>
@@ -22,10 +23,12 @@ using Steady = std::chrono::steady_clock;  // real world: a device keeps no othe
 
 constexpr std::size_t kChunks = 2;
 constexpr std::size_t kSample = 4096;  // Of each end of a chunk.
-// What is free may be told late.
+// Drivers may report free memory late.
 constexpr int kLooks = 20;
 constexpr Duration kBetweenLooks = std::chrono::milliseconds(10);
 
+// One run of the trial. Its steps return false at the first failure, with the
+// reason in result_; Clean returns whatever was created by then.
 class Trial {
  public:
   Trial(const GpuDriver& driver, int device, Bytes chunk, Duration within)
@@ -56,12 +59,12 @@ class Trial {
   bool Free(Bytes* free) {
     std::size_t now = 0;
     std::size_t total = 0;
-    if (!Ok("asking for its memory", driver_.memory_info(&now, &total))) return false;
+    if (!Ok("reading its free memory", driver_.memory_info(&now, &total))) return false;
     *free = now;
     return true;
   }
   bool Prepare() {
-    return Ok("setting addresses aside",
+    return Ok("reserving addresses",
               driver_.address_reserve(&range_, kChunks * chunk_, chunk_, 0, 0)) &&
            Ok("making a stream", driver_.stream_create(&stream_, kGpuNonBlocking, 0)) &&
            Ok("making an event", driver_.event_create(&event_, kGpuNoTiming)) &&
@@ -79,11 +82,11 @@ class Trial {
     result_.create = (Steady::now() - start) / kChunks;  // real world: as above
     return true;
   }
-  // Others come and go: only what is clearly too much or too little counts.
+  // Other processes allocate and free meanwhile, so only large differences count.
   bool CheckTaken(Bytes before) {
     Bytes now = 0;
     if (!Free(&now)) return false;
-    return now < before || Fail("memory that was created is not missing from what is free");
+    return now < before || Fail("created memory is not subtracted from the free memory");
   }
   bool CheckBack(Bytes before) {
     constexpr Bytes kGiven = kChunks;
@@ -93,8 +96,8 @@ class Trial {
       if (now + chunk_ > before) return true;
       std::this_thread::sleep_for(kBetweenLooks);  // real world: as above
     }
-    return Fail(fmt::format("of {} that were given back {} are not free again",
-                            FormatBytes(kGiven * chunk_), FormatBytes(before - now)));
+    return Fail(fmt::format("of {} returned, {} are not free again", FormatBytes(kGiven * chunk_),
+                            FormatBytes(before - now)));
   }
   bool MapAll(bool other_way_round) {
     GpuAccess access;
@@ -153,7 +156,7 @@ class Trial {
     }
     return true;
   }
-  // What was written to the first chunk is now in the place of the last.
+  // The bytes written to the first chunk are now in the place of the last, and so on.
   bool Verify() {
     std::array<std::byte, kSample> wanted{};
     for (std::size_t i = 0; i < kChunks; ++i) {
@@ -165,13 +168,14 @@ class Trial {
         }
         Pattern(i, end, wanted.data());
         if (std::memcmp(host_, wanted.data(), kSample) != 0) {
-          return Fail("memory that was mapped anew holds something else");
+          return Fail("memory that was mapped again holds something else");
         }
       }
     }
     return true;
   }
-  // What can't be seen to end may go on: then nothing it touches is given back.
+  // If the end of a copy cannot be observed the copy may go on: then no memory
+  // it uses is returned.
   bool Wait() {
     const bool ended = Record() && Await();
     if (!ended) hung_ = !(Record() && Await());
@@ -186,7 +190,7 @@ class Trial {
     for (int refused = 0;;) {
       const int code = driver_.event_query(event_);
       if (code == 0) return true;
-      // As everywhere: once may be an older error.
+      // The first error may be an older one; only a second counts.
       if (code != kGpuNotReady && ++refused > 1) return Ok("a copy", code);
       if (Steady::now() > until) return Fail("a copy did not end in time");  // real world: as above
       std::this_thread::sleep_for(std::chrono::microseconds(20));            // real world: as above
@@ -196,7 +200,7 @@ class Trial {
     const std::string why = std::move(result_.why_not);
     result_.why_not.clear();
     const VmmTrial times = result_;
-    // What stays mapped stays whole: its memory and its addresses are nobody else's.
+    // If a chunk stays mapped, its memory and addresses must not be reused.
     const bool unmapped = UnmapAll();
     if (unmapped) ReleaseAll();
     if (host_ != nullptr) Insist([&] { return driver_.host_free(host_); });

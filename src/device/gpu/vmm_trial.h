@@ -1,7 +1,8 @@
-// A trial of a driver's virtual memory management: two chunks are created, mapped,
-// written, mapped the other way round, read and given back, and the driver is asked
-// what is free before, meanwhile and after. Some drivers answer 0 to all of it and
-// give nothing back, or map something else.
+// SPDX-License-Identifier: Apache-2.0
+// A trial of a driver's virtual memory management. Two chunks are created,
+// mapped, written, mapped the other way round, read and returned, and the
+// driver's free memory is read before, meanwhile and after. Some drivers report
+// success for all of it but return no memory, or map other memory.
 #pragma once
 
 #include <string>
@@ -14,18 +15,18 @@ namespace spillway {
 struct VmmTrial {
   bool good = false;
   std::string why_not;     // Empty if it is good.
-  bool no_memory = false;  // It could not be tried for lack of memory.
-  bool broken = false;     // All is over with the device, or it does not answer.
-  // How long one call took, of a chunk.
+  bool no_memory = false;  // Not enough memory to try.
+  bool broken = false;     // The device can no longer be used, or does not answer.
+  // Duration of one call for one chunk.
   Duration create{};
-  Duration map{};  // With the access that goes with it.
+  Duration map{};  // Including giving access.
   Duration unmap{};
   Duration release{};
 };
 
-// Inside a GpuScope of `device`. `chunk` is a multiple of the granularity. Every
-// wait ends within `within`. Whatever comes of it, all that could be given back has
-// been; unless the device did not finish in time: then it is left as it is.
+// Call inside a GpuScope of `device`. `chunk` is a multiple of the granularity. Each
+// wait ends within `within`. Everything that can be returned is returned, whatever
+// the result; but if the device did not finish in time, all is left as it is.
 VmmTrial TryVmm(const GpuDriver& driver, int device, Bytes chunk, Duration within);
 
 }  // namespace spillway

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/host/host_pages.h"
 
 #include <sys/mman.h>
@@ -23,7 +24,7 @@ namespace {
 
 constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-// The pool's thread asks, too, and can't do without an answer.
+// The pool's thread needs an answer, too, even without memory for the message.
 Error NoMemory(std::string_view what, Bytes bytes, int number) {
   try {
     return Error{Code::kNoMemory, fmt::format("the system refused {} of {}: {}", FormatBytes(bytes),
@@ -33,13 +34,14 @@ Error NoMemory(std::string_view what, Bytes bytes, int number) {
   }
 }
 
-// Only advice: without huge pages it is slower, and no less right.
+// Only advice: without huge pages the memory is slower but works.
 void AdviseHuge(std::byte* at, Bytes bytes) { (void)::madvise(at, bytes, MADV_HUGEPAGE); }
 
 }  // namespace
 
 Result<std::byte*> ReservePages(Bytes bytes, Bytes align, bool huge) {
-  // That much more always holds an aligned range; the edges go back at once.
+  // With this much more the range always contains an aligned one; the edges are
+  // unmapped at once.
   const Bytes padded = bytes + align;
   void* got = ::mmap(nullptr, padded, PROT_NONE, kPrivate, -1, 0);
   if (got == MAP_FAILED) return NoMemory("address space", padded, errno);
@@ -72,18 +74,18 @@ Status PopulatePages(std::byte* at, Bytes bytes) {
 
 void TouchPages(std::byte* at, Bytes bytes) {
   for (Bytes i = 0; i < bytes; i += kHostPage) {
-    // Writes 0 over 0 and nothing over anything else. (Adding 0 would do as
-    // well, but compilers know that this needs no write.)
+    // Writes 0 over 0 and leaves any other value alone. (Adding 0 would work as
+    // well, but compilers know that it needs no write.)
     std::byte zero{0};
     std::atomic_ref<std::byte>(at[i]).compare_exchange_strong(zero, std::byte{0});
   }
 }
 
 void ReturnPages(std::byte* at, Bytes bytes, bool huge) {
-  // madvise gives the pages back and leaves the mapping whole; only locked
-  // memory needs the harder way. Taking the access away may need one mapping
-  // more than the system allows us; then the pages stay untouched zeroes, which
-  // cost nobody memory.
+  // madvise returns the pages and leaves the mapping as it is; it fails only
+  // for locked memory, which needs a new mapping. The mprotect may need one
+  // mapping more than the system allows. If it fails the pages stay untouched
+  // zeros, which take no memory.
   if (::madvise(at, bytes, MADV_DONTNEED) == 0) {
     (void)::mprotect(at, bytes, PROT_NONE);
     return;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/host/host_pool.h"
 
 #include <pthread.h>
@@ -21,7 +22,7 @@ namespace {
 constexpr Bytes kChunkMin = kMiB;
 constexpr Bytes kChunkMax = 32 * kMiB;
 constexpr Bytes kChunksPerPool = 64;
-// Who wants the chunk that is being prepared waits for one step of it: half a
+// A caller that needs the chunk being prepared waits for one step of it: half a
 // millisecond.
 constexpr Bytes kStep = 2 * kMiB;
 
@@ -38,11 +39,11 @@ Result<std::unique_ptr<HostPool>> HostPool::Open(const HostPoolOptions& options)
                  fmt::format("chunks of {} bytes do not fit: a power of two from {} on is needed",
                              chunk, FormatBytes(kHostPage))};
   }
-  // A quarter of all addresses is more than any machine has, and cannot overflow.
+  // A quarter of all addresses: more than any machine has, and sums cannot overflow.
   constexpr Bytes kCapacityMax = Bytes{1} << 62;
   if (options.capacity == 0 || options.capacity > kCapacityMax) {
     return Error{Code::kInvalidArgument,
-                 fmt::format("a host pool of {} bytes cannot be", options.capacity)};
+                 fmt::format("a host pool cannot have {} bytes", options.capacity)};
   }
   return std::unique_ptr<HostPool>(new HostPool(options, chunk));
 }
@@ -57,7 +58,7 @@ HostPool::HostPool(const HostPoolOptions& options, Bytes chunk_bytes)
 HostPool::~HostPool() {
   assert(ranges_.empty());
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closing_ = true;
   }
   wanted_.notify_all();
@@ -75,7 +76,7 @@ bool HostPool::huge() const { return chunk_bytes_ >= kHostHugePage; }
 Result<std::byte*> HostPool::ReserveRange(Bytes bytes) {
   assert(bytes % chunk_bytes_ == 0);
   std::vector<State> chunks(bytes / chunk_bytes_, State::kAway);
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   ranges_.reserve(ranges_.size() + 1);
   Result<std::byte*> base = ReservePages(bytes, std::max(chunk_bytes_, kHostHugePage), huge());
   if (!base) return base;
@@ -90,12 +91,12 @@ Result<std::byte*> HostPool::ReserveRange(Bytes bytes) {
 
 void HostPool::ReleaseRange(std::byte* base, Bytes bytes) {
   {
-    Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     Range& range = RangeOf(base);
     assert(range.base == base && range.chunks.size() == bytes / chunk_bytes_);
     assert(std::ranges::count(range.chunks, State::kMapped) == 0);
     growing_ = false;
-    StopWork(lock);
+    StopWork();
     DropAllReady(&range);
     if (last_mapped_ >= base && last_mapped_ < base + bytes) last_mapped_ = nullptr;
     std::erase_if(ranges_, [&](const Range& one) { return one.base == base; });
@@ -122,10 +123,10 @@ HostPool::State& HostPool::StateOf(const std::byte* at) {
 
 Status HostPool::MapChunk(std::byte* at) {
   EnsureThread();
-  Lock lock(mutex_);
+  UniqueLock lock(mutex_);
   assert(StateOf(at) != State::kMapped);
   if (mapped_ == chunks_max_) return Error{Code::kNoMemory, full_message_};
-  const Result<bool> untold = Acquire(lock, at);
+  const Result<bool> untold = Acquire(at);
   if (!untold) return untold.error();
   StateOf(at) = State::kMapped;
   ++mapped_;
@@ -137,18 +138,18 @@ Status HostPool::MapChunk(std::byte* at) {
   return {};
 }
 
-Result<bool> HostPool::Acquire(Lock& lock, std::byte* at) {
+Result<bool> HostPool::Acquire(std::byte* at) {
   for (;;) {
     if (StateOf(at) == State::kReady) {
       --ready_;
       return false;
     }
     if (working_ == at && !ending_) {
-      stop_ = true;  // It is open, and what is not populated comes when touched.
+      stop_ = true;  // The chunk is usable, and the pages not yet populated come when touched.
       return true;
     }
     if (working_ == at) {
-      idle_.wait(lock);
+      idle_.wait(mutex_);
     } else if (Taken() < chunks_max_) {
       if (Status opened = OpenPages(at, chunk_bytes_); !opened) return opened.error();
       return true;
@@ -156,16 +157,16 @@ Result<bool> HostPool::Acquire(Lock& lock, std::byte* at) {
       DropHighestReady();
     } else {
       growing_ = false;
-      StopWork(lock);
+      StopWork();
     }
   }
 }
 
 void HostPool::UnmapChunk(std::byte* at) {
   {
-    Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     assert(StateOf(at) == State::kMapped);
-    idle_.wait(lock, [&] { return working_ != at; });
+    while (working_ == at) idle_.wait(mutex_);
     if (eager_ && growth_) {
       StateOf(at) = State::kReady;
       ++ready_;
@@ -176,10 +177,10 @@ void HostPool::UnmapChunk(std::byte* at) {
   }
   if (listener_ != nullptr) listener_->Removed(at, chunk_bytes_);
   ReturnPages(at, chunk_bytes_, huge());
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   StateOf(at) = State::kAway;
   if (--mapped_ > 0) return;
-  StopWork(lock);
+  StopWork();
   DropAllReady(nullptr);
 }
 
@@ -193,24 +194,24 @@ Status HostPool::CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) {
   return {};
 }
 
-// --- what is prepared ---
+// --- prepared chunks ---
 
 void HostPool::SetGrowth(bool allowed) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   growth_ = allowed;
   if (allowed) {
     growing_ = growing_ || eager_;
     wanted_.notify_one();
     return;
   }
-  StopWork(lock);
+  StopWork();
   DropAllReady(nullptr);
 }
 
-void HostPool::StopWork(Lock& lock) {
+void HostPool::StopWork() {
   if (working_ == nullptr) return;
   stop_ = true;
-  idle_.wait(lock, [&] { return working_ == nullptr; });
+  while (working_ != nullptr) idle_.wait(mutex_);
 }
 
 void HostPool::DropReady(std::byte* at) {
@@ -229,7 +230,7 @@ void HostPool::DropAllReady(const Range* only) {
   }
 }
 
-// The highest is the last that an arena would take.
+// The highest chunk is the last that an arena would use.
 void HostPool::DropHighestReady() {
   for (const Range& range : ranges_) {
     for (std::size_t i = range.chunks.size(); i > 0; --i) {
@@ -249,19 +250,19 @@ void HostPool::EnsureThread() {
       Work();
     });
   } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch)
-    // No thread to be had now: nothing is prepared, and all else works.
+    // The system refuses a thread: nothing is prepared ahead, and everything else works.
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
-    // Likewise.
+    // The same.
   }
 }
 
 void HostPool::Work() {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
     std::byte* next = nullptr;
-    wanted_.wait(lock, [&] { return closing_ || (next = NextAhead()) != nullptr; });
+    while (!closing_ && (next = NextAhead()) == nullptr) wanted_.wait(mutex_);
     if (closing_) return;
-    Prepare(lock, next);
+    Prepare(next);
   }
 }
 
@@ -274,26 +275,27 @@ std::byte* HostPool::NextAhead() {
   return range.base + static_cast<Bytes>(lowest - range.chunks.begin()) * chunk_bytes_;
 }
 
-void HostPool::Prepare(Lock& lock, std::byte* at) {
-  // A system that refuses is not asked again before the pool grows further.
+void HostPool::Prepare(std::byte* at) {
+  // After a refusal the system is not asked again before the pool grows further.
   if (!OpenPages(at, chunk_bytes_)) {
     growing_ = false;
     return;
   }
   working_ = at;
   stop_ = false;
-  const bool populated = Populate(lock, at);
+  const bool populated = Populate(at);
   if (!populated) growing_ = false;
   if (StateOf(at) != State::kMapped) {
     const bool ready = populated && !stop_;
     ending_ = true;
-    lock.unlock();
-    if (!ready) {
-      ReturnPages(at, chunk_bytes_, huge());
-    } else if (listener_ != nullptr) {
-      listener_->Added(at, chunk_bytes_);
+    {
+      const MutexUnlock unlock(mutex_);
+      if (!ready) {
+        ReturnPages(at, chunk_bytes_, huge());
+      } else if (listener_ != nullptr) {
+        listener_->Added(at, chunk_bytes_);
+      }
     }
-    lock.lock();
     ending_ = false;
     if (ready) {
       StateOf(at) = State::kReady;
@@ -304,12 +306,14 @@ void HostPool::Prepare(Lock& lock, std::byte* at) {
   idle_.notify_all();
 }
 
-// False: the system refused.
-bool HostPool::Populate(Lock& lock, std::byte* at) {
+// Returns false if the system refused.
+bool HostPool::Populate(std::byte* at) {
   for (Bytes done = 0; done < chunk_bytes_ && !stop_; done += kStep) {
-    lock.unlock();
-    const Status got = PopulatePages(at + done, std::min(kStep, chunk_bytes_ - done));
-    lock.lock();
+    Status got;
+    {
+      const MutexUnlock unlock(mutex_);
+      got = PopulatePages(at + done, std::min(kStep, chunk_bytes_ - done));
+    }
     if (!got) return false;
   }
   return true;

@@ -1,30 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device under the host tier: a bounded amount of this machine's memory,
-// chunk by chunk. Fresh memory costs a page fault for every page, so while the
-// pool grows a thread of its own keeps the next chunks populated: those at the
-// lowest free addresses, which an arena takes first.
+// taken chunk by chunk. Fresh memory costs a page fault for each page. So while
+// the pool grows, a thread of its own populates the next chunks ahead: those at
+// the lowest free addresses, which an arena takes first.
 //
-// 1. Chunks mapped, prepared and being prepared are never more than the total.
-// 2. A prepared chunk is free: it counts as such, and gives way to one that is
-//    wanted elsewhere.
-// 3. Nothing is prepared before the first chunk is mapped, nor after one was
-//    unmapped until one is mapped again; and a pool without mapped chunks has
-//    no prepared ones. Not so an eager one: all of it is prepared, as long as it
-//    may grow.
+// 1. The chunks mapped, prepared and being prepared never exceed the total.
+// 2. A prepared chunk counts as free, and is dropped if a chunk is needed elsewhere.
+// 3. Chunks are prepared only while the last call was MapChunk, not UnmapChunk;
+//    a pool without mapped chunks has no prepared ones. An eager pool differs:
+//    all of it is prepared, as long as it may grow.
 // 4. The listener knows a chunk exactly while it is mapped or prepared.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "device/device.h"
 #include "device/host/chunk_listener.h"
 
@@ -35,19 +33,19 @@ struct HostPoolOptions {
   // A power of two of at least 4 KiB. Empty: HostPool::ChunkBytesFor(capacity).
   std::optional<Bytes> chunk_bytes = {};
   ChunkListener* listener = nullptr;  // Borrowed; must outlive the pool.
-  // Registering a chunk with a driver costs more than filling it: all of the
-  // pool is prepared ahead, beginning with the first range, and a chunk that is
-  // unmapped stays prepared.
+  // Registering a chunk with a driver costs more than filling it. So an eager
+  // pool is prepared entirely, beginning with the first range, and a chunk that
+  // is unmapped stays prepared.
   bool eager = false;
 };
 
 class HostPool final : public Device {
  public:
-  // Chunks that are kept ready at most.
+  // The most chunks that are kept prepared.
   static constexpr std::size_t kAheadMax = 2;
 
   static Result<std::unique_ptr<HostPool>> Open(const HostPoolOptions& options);
-  // Every range must have been released.
+  // All ranges must have been released.
   ~HostPool() override;
 
   // About 64 chunks to a pool, 1 MiB to 32 MiB each.
@@ -57,85 +55,95 @@ class HostPool final : public Device {
   Bytes total() const override { return chunks_max_ * chunk_bytes_; }
   bool shared() const override { return false; }
   Bytes chunk_bytes() const override { return chunk_bytes_; }
-  // The pool's own account; what the machine has, the monitor's source "host"
-  // says. Never waits.
+  // The pool's own counters; for the machine's memory use the monitor's source
+  // "host". Never waits.
   Result<Reading> ReadMemory() override;
 
   Result<std::byte*> ReserveRange(Bytes bytes) override;
   void ReleaseRange(std::byte* base, Bytes bytes) override;
-  // Microseconds, and a listener's time where the chunk was not prepared; then
-  // its pages come with their first touch. When the last free chunk of the pool
-  // is just being prepared elsewhere it waits for 2 MiB of that, no longer.
+  // Takes microseconds, plus the listener's time if the chunk was not prepared;
+  // then its pages come with their first touch. If the last free chunk of the
+  // pool is just being prepared elsewhere, it waits for at most 2 MiB of that.
   Status MapChunk(std::byte* at) override;
   void UnmapChunk(std::byte* at) override;
 
   Status CopyIn(std::byte* to, const Source& source) override;
   Status CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) override;
 
-  // Whether chunks may be prepared. False, while the machine is short of
-  // memory: what was prepared is back with the kernel when this returns. True at
-  // first. From any thread.
+  // Whether chunks may be prepared ahead; initially true. Set it to false while
+  // the machine is short of memory: when this returns, prepared memory is back
+  // with the kernel. Any thread.
   void SetGrowth(bool allowed);
 
-  // What is mapped, and what is populated beyond that. From any thread.
+  // Bytes mapped, and bytes populated beyond that. Any thread.
   Bytes held() const { return mapped_.load(std::memory_order_relaxed) * chunk_bytes_; }
   Bytes prepared() const { return ready_.load(std::memory_order_relaxed) * chunk_bytes_; }
 
  private:
+  // kAway: no memory. kReady: prepared. kMapped: in use by an arena.
   enum class State : std::uint8_t { kAway, kReady, kMapped };
   struct Range {
     std::byte* base = nullptr;
     std::vector<State> chunks;
   };
-  using Lock = std::unique_lock<std::mutex>;
 
   HostPool(const HostPoolOptions& options, Bytes chunk_bytes);
 
   bool huge() const;
-  Range& RangeOf(const std::byte* at);
-  State& StateOf(const std::byte* at);
-  // Mapped, prepared, being prepared.
-  std::size_t Taken() const { return mapped_ + ready_ + (working_ != nullptr ? 1 : 0); }
+  Range& RangeOf(const std::byte* at) SPILLWAY_REQUIRES(mutex_);
+  State& StateOf(const std::byte* at) SPILLWAY_REQUIRES(mutex_);
+  // Chunks mapped, prepared, or being prepared.
+  std::size_t Taken() const SPILLWAY_REQUIRES(mutex_) {
+    return mapped_ + ready_ + (working_ != nullptr ? 1 : 0);
+  }
 
-  // On the strand: gets a chunk at `at` in whatever way. True: the listener has
-  // not heard of it.
-  Result<bool> Acquire(Lock& lock, std::byte* at);
-  // Ends the work in progress. New work must have been ruled out.
-  void StopWork(Lock& lock);
-  void DropReady(std::byte* at);
-  // Those of one range, or all.
-  void DropAllReady(const Range* only);
-  void DropHighestReady();
+  // Strand only: gets a chunk at `at` in any way. Returns true if the listener
+  // was not told of it yet.
+  Result<bool> Acquire(std::byte* at) SPILLWAY_REQUIRES(mutex_);
+  // Ends the preparation in progress. The caller has made sure that no new one starts.
+  void StopWork() SPILLWAY_REQUIRES(mutex_);
+  // Return prepared chunks to the kernel.
+  void DropReady(std::byte* at) SPILLWAY_REQUIRES(mutex_);
+  // Drops the prepared chunks of one range, or of all.
+  void DropAllReady(const Range* only) SPILLWAY_REQUIRES(mutex_);
+  void DropHighestReady() SPILLWAY_REQUIRES(mutex_);
+  // Starts the thread if it does not run. Without one the pool still works.
   void EnsureThread();
 
   // On the pool's thread.
   void Work();
-  std::byte* NextAhead();
-  void Prepare(Lock& lock, std::byte* at);
-  bool Populate(Lock& lock, std::byte* at);
+  // The next chunk to prepare; null: none.
+  std::byte* NextAhead() SPILLWAY_REQUIRES(mutex_);
+  // Populates a chunk with the mutex released, and makes it kReady unless it
+  // was mapped meanwhile.
+  void Prepare(std::byte* at) SPILLWAY_REQUIRES(mutex_);
+  bool Populate(std::byte* at) SPILLWAY_REQUIRES(mutex_);
 
   const Bytes chunk_bytes_;
   const std::size_t chunks_max_;
   const bool eager_;
   ChunkListener* const listener_;
-  const std::string full_message_;  // Made once: a full pool says it often.
+  const std::string full_message_;  // Built once: a full pool returns it often.
 
-  std::thread thread_;  // The strand's; started when it is first needed.
+  std::thread thread_;  // Strand only; started when first needed.
 
-  // Guarded by mutex_ from here on; the counts are read anywhere.
-  std::mutex mutex_;
-  std::condition_variable wanted_;  // The thread may have something to do.
-  std::condition_variable idle_;    // It has finished something.
-  std::vector<Range> ranges_;
-  std::byte* last_mapped_ = nullptr;  // Growth goes on in this one's range.
-  std::atomic<std::size_t> mapped_{0};
+  Mutex mutex_;
+  CondVar wanted_;                      // The thread may have something to do.
+  CondVar idle_;                        // The thread has finished a chunk.
+  std::atomic<std::size_t> mapped_{0};  // These two are changed with the mutex held.
   std::atomic<std::size_t> ready_{0};
-  std::byte* working_ = nullptr;  // The chunk being prepared.
-  bool ending_ = false;           // It is ready, or gone, in a moment.
-  bool stop_ = false;             // It is not wanted any more, or mapped as it is.
-  bool growing_ = false;          // The last call was MapChunk.
-  bool growth_ = true;
-  bool closing_ = false;
+  std::vector<Range> ranges_ SPILLWAY_GUARDED_BY(mutex_);
+  // The pool grows on in this chunk's range.
+  std::byte* last_mapped_ SPILLWAY_GUARDED_BY(mutex_) = nullptr;
+  // The chunk being prepared.
+  std::byte* working_ SPILLWAY_GUARDED_BY(mutex_) = nullptr;
+  // It becomes prepared, or is dropped, in a moment.
+  bool ending_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  // It is no longer wanted, or was mapped unfinished.
+  bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  bool growing_ SPILLWAY_GUARDED_BY(mutex_) = false;  // The last call was MapChunk.
+  bool growth_ SPILLWAY_GUARDED_BY(mutex_) = true;
+  bool closing_ SPILLWAY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace spillway

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/host/host_pool.h"
 
 #include <sys/mman.h>
@@ -6,13 +7,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <random>
 #include <set>
 #include <string>
@@ -22,6 +21,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/mutex.h"
 #include "device/host/host_pages.h"
 #include "device/testing/device_contract.h"
 #include "device/testing/test_seed.h"
@@ -51,49 +51,49 @@ Bytes ResidentBytes(std::byte* at, Bytes bytes) {
          kHostPage;
 }
 
-// Knows what it was told, and objects to what cannot be.
+// Records the calls it gets, and fails the test on an impossible one.
 class Witness final : public ChunkListener {
  public:
   void Added(std::byte* base, Bytes bytes) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     EXPECT_TRUE(known_.emplace(base, bytes).second) << "added twice";
-    base[0] = std::byte{0};  // It can be used.
+    base[0] = std::byte{0};  // It is usable.
     added_.push_back(base);
     told_.notify_all();
   }
   void Removed(std::byte* base, Bytes bytes) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = known_.find(base);
     ASSERT_NE(found, known_.end()) << "removed without being there";
     EXPECT_EQ(found->second, bytes);
-    base[bytes - 1] = std::byte{1};  // It still can.
+    base[bytes - 1] = std::byte{1};  // It still is.
     known_.erase(found);
   }
 
   bool AwaitAdded(std::size_t n) {
-    std::unique_lock lock(mutex_);
-    return told_.wait_for(lock, kPatience,  // real world: a bound for the pool's thread
-                          [&] { return added_.size() >= n; });
+    const MutexLock lock(mutex_);
+    return told_.wait_for(mutex_, kPatience,  // real world: a bound for the pool's thread
+                          [&]() SPILLWAY_REQUIRES(mutex_) { return added_.size() >= n; });
   }
-  // Without the first `n`. The strand and the pool's thread speak in any order.
+  // Without the first `n`. The strand and the pool's thread may call in any order.
   std::set<std::byte*> AddedSince(std::size_t n) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return {added_.begin() + static_cast<std::ptrdiff_t>(n), added_.end()};
   }
   std::size_t added() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return added_.size();
   }
   std::size_t known() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return known_.size();
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::condition_variable told_;
-  std::map<std::byte*, Bytes> known_;
-  std::vector<std::byte*> added_;  // Ever.
+  mutable Mutex mutex_;
+  CondVar told_;
+  std::map<std::byte*, Bytes> known_ SPILLWAY_GUARDED_BY(mutex_);
+  std::vector<std::byte*> added_ SPILLWAY_GUARDED_BY(mutex_);  // Ever.
 };
 
 class HostPoolTest : public ::testing::Test {
@@ -180,8 +180,8 @@ TEST_F(HostPoolTest, WhileItGrowsTheNextTwoAreThere) {
   EXPECT_EQ(ResidentBytes(At(1), 2 * kChunk), 2 * kChunk);
   EXPECT_EQ(ResidentBytes(At(3), kRange - 3 * kChunk), 0U);
   EXPECT_EQ(pool_->held(), kChunk);
-  EXPECT_EQ(pool_->ReadMemory().value().free, (kChunks - 1) * kChunk);  // They are free.
-  // To map one of them is only an entry in the books.
+  EXPECT_EQ(pool_->ReadMemory().value().free, (kChunks - 1) * kChunk);  // Prepared chunks are free.
+  // Mapping a prepared chunk only changes counters.
   EXPECT_EQ(witness_.AddedSince(0), (std::set{At(0), At(1), At(2)}));
   ASSERT_TRUE(Map(1));
   ASSERT_TRUE(witness_.AwaitAdded(4));
@@ -192,7 +192,7 @@ TEST_F(HostPoolTest, NeverTakesMoreThanItsTotal) {
   for (Bytes i = 0; i < kChunks - 1; ++i) ASSERT_TRUE(Map(i));
   ASSERT_TRUE(AwaitPrepared(1));
   EXPECT_EQ(witness_.known(), kChunks);
-  // The last one is wanted elsewhere: what was prepared gives way.
+  // The last free chunk is needed elsewhere: a prepared one is dropped.
   ASSERT_TRUE(Map(20));
   EXPECT_EQ(pool_->prepared(), 0U);
   EXPECT_EQ(ResidentBytes(At(kChunks - 1), kChunk), 0U);
@@ -210,7 +210,7 @@ TEST_F(HostPoolTest, UnderPressureNothingIsPreparedAndWhatWasGoesBack) {
   EXPECT_EQ(pool_->prepared(), 0U);
   EXPECT_EQ(ResidentBytes(At(1), kRange - kChunk), 0U);
   EXPECT_EQ(witness_.known(), 1U);
-  ASSERT_TRUE(Map(1));  // What is needed is still to be had.
+  ASSERT_TRUE(Map(1));  // A needed chunk is still available.
   std::memset(At(1), 7, kChunk);
   EXPECT_EQ(pool_->prepared(), 0U);
   EXPECT_EQ(witness_.added(), 4U);
@@ -268,8 +268,8 @@ TEST_F(HostPoolTest, TouchingPagesByHandFetchesThemAndChangesNothing) {
   EXPECT_EQ(At(0)[6 * kHostPage], std::byte{0});
 }
 
-// The thread prepares while chunks come and go wherever they like: no byte is
-// lost, and the books are right.
+// The thread prepares while chunks are mapped and unmapped anywhere: no byte is
+// lost, and the counters are right.
 TEST_F(HostPoolTest, HoldsWhateverComesAndGoesBesideTheThread) {
   const std::uint64_t seed = testing::TestSeed(3);
   SCOPED_TRACE("SPILLWAY_TEST_SEED=" + std::to_string(seed));
@@ -313,37 +313,37 @@ TEST_F(HostPoolTest, ARangeMayGoWhileItsChunksArePrepared) {
   EXPECT_EQ(pool_->held(), kChunk);
 }
 
-// Holds up whoever tells it of one chunk.
+// Blocks the caller that adds one certain chunk.
 class SlowListener final : public ChunkListener {
  public:
   void Added(std::byte* base, Bytes) override {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ++added_[base];
     told_.notify_all();
-    told_.wait(lock, [&] { return base != slow_; });
+    while (base == slow_) told_.wait(mutex_);
   }
   void Removed(std::byte*, Bytes) override {}
 
   void SetSlow(std::byte* base) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     slow_ = base;
     told_.notify_all();
   }
   bool AwaitAdded(std::byte* base) {
-    std::unique_lock lock(mutex_);
-    return told_.wait_for(lock, kPatience,  // real world: a bound for the pool's thread
-                          [&] { return added_[base] > 0; });
+    const MutexLock lock(mutex_);
+    return told_.wait_for(mutex_, kPatience,  // real world: a bound for the pool's thread
+                          [&]() SPILLWAY_REQUIRES(mutex_) { return added_[base] > 0; });
   }
   int added(std::byte* base) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return added_[base];
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable told_;
-  std::byte* slow_ = nullptr;
-  std::map<std::byte*, int> added_;
+  Mutex mutex_;
+  CondVar told_;
+  std::byte* slow_ SPILLWAY_GUARDED_BY(mutex_) = nullptr;
+  std::map<std::byte*, int> added_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 TEST(HostPool, AChunkIsMappedOnceItsListenerKnowsItAndOthersNeedNotWait) {
@@ -356,7 +356,7 @@ TEST(HostPool, AChunkIsMappedOnceItsListenerKnowsItAndOthersNeedNotWait) {
   listener.SetSlow(next);
   ASSERT_TRUE(pool->MapChunk(base));
   ASSERT_TRUE(listener.AwaitAdded(next));
-  // A driver is busy with the next chunk: another one is to be had meanwhile,
+  // While a driver is busy with the next chunk another one can be mapped,
   EXPECT_TRUE(pool->MapChunk(base + 6 * kMiB));
   EXPECT_EQ(pool->ReadMemory().value().free, 4 * kMiB);
   // and this one when the driver is done with it.
@@ -373,12 +373,12 @@ TEST(HostPool, AChunkIsMappedOnceItsListenerKnowsItAndOthersNeedNotWait) {
   pool->ReleaseRange(base, 8 * kMiB);
 }
 
-// Limits hold for a whole process, so a child has them.
+// Limits apply to a whole process, so a child gets them.
 void InChild(const std::function<bool()>& holds) {
   EXPECT_EXIT(std::_Exit(holds() ? 0 : 1), ::testing::ExitedWithCode(0), "");
 }
 
-// Sanitizers need a lot: limits count from what there is.
+// Sanitizers need a lot of memory: limits are relative to what is in use.
 bool LimitMore(int which, std::string_view status_line, Bytes more) {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -414,12 +414,12 @@ TEST(HostPoolDeathTest, RefusedMemoryIsNoMemoryAndNothingChanges) {
     pool->SetGrowth(false);
     std::byte* const base = pool->ReserveRange(kGiB).value();
     if (!pool->MapChunk(base)) return false;
-    // Writable memory of our own: some, but not for another chunk.
+    // Writable memory: some more, but not enough for another chunk.
     if (!LimitMore(RLIMIT_DATA, "VmData:", 16 * kMiB)) return false;
     const Status refused = pool->MapChunk(base + 32 * kMiB);
     if (refused || !IsNoMemory(refused.error())) return false;
     if (pool->held() != 32 * kMiB || witness.known() != 1) return false;
-    // Nor does the thread insist.
+    // The thread does not insist, either.
     pool->SetGrowth(true);
     pool->UnmapChunk(base);
     pool->ReleaseRange(base, kGiB);

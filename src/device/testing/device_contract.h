@@ -1,8 +1,9 @@
-// What every Device promises, as tests. An implementation instantiates them:
+// SPDX-License-Identifier: Apache-2.0
+// The contract of every Device, as tests. An implementation instantiates them:
 //
 //   struct MyWorld {
 //     static std::unique_ptr<Device> Make(Bytes total, Bytes chunk_bytes);
-//     static void Done();  // If it wants to know that the device has gone.
+//     static void Done();  // Optional hook: the device was destroyed.
 //   };
 //   INSTANTIATE_TYPED_TEST_SUITE_P(Mine, DeviceContract, MyWorld);
 #pragma once

@@ -1,4 +1,5 @@
-// One card of a fake driver, with the few steps that tests of it take.
+// SPDX-License-Identifier: Apache-2.0
+// One card of a fake driver, with the few steps that tests of it use.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/testing/fake_device.h"
 
 #include <sys/mman.h>
@@ -50,8 +51,8 @@ FakeDevice::~FakeDevice() {
 Result<Reading> FakeDevice::ReadMemory() {
   reads_.fetch_add(1, std::memory_order_relaxed);
   {
-    std::unique_lock lock(fault_mutex_);
-    hang_over_.wait(lock, [this] { return !hangs_.load(); });
+    const MutexLock lock(fault_mutex_);
+    while (hangs_) hang_over_.wait(fault_mutex_);
     if (read_fails_) return Error{Code::kUnavailable, "the fake device was told not to answer"};
     if (lie_) return *lie_;
   }
@@ -62,7 +63,7 @@ Result<Reading> FakeDevice::ReadMemory() {
 Result<std::byte*> FakeDevice::ReserveRange(Bytes bytes) {
   Require(bytes > 0 && bytes % chunk_bytes_ == 0, "reserves a range that is not whole chunks");
   if (reserve_fails_) return Error{Code::kNoMemory, "the fake device was told not to reserve"};
-  // One chunk more, so that an aligned range is inside; memory comes as touched.
+  // One chunk more, so that it contains an aligned range; memory comes when touched.
   void* got = ::mmap(nullptr, bytes + chunk_bytes_, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return Error{Code::kNoMemory, std::strerror(errno)};
@@ -113,7 +114,7 @@ Status FakeDevice::MapChunk(std::byte* at) {
     ++map_failures_;
     return taken;
   }
-  // What was mapped before is poison already.
+  // Memory that was mapped before is poison already.
   if (options_.poison && state == kFresh) {
     std::memset(at, std::to_integer<int>(kPoison), chunk_bytes_);
   }
@@ -184,14 +185,14 @@ void FakeDevice::FailMapAt(std::uint64_t n, bool and_all_after) {
 
 void FakeDevice::SetHangs(bool hangs) {
   {
-    const std::lock_guard lock(fault_mutex_);
+    const MutexLock lock(fault_mutex_);
     hangs_ = hangs;
   }
   hang_over_.notify_all();
 }
 
 void FakeDevice::SetLie(std::optional<Reading> lie) {
-  const std::lock_guard lock(fault_mutex_);
+  const MutexLock lock(fault_mutex_);
   lie_ = lie;
 }
 

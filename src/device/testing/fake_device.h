@@ -1,18 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Device for the simulator and for tests: heap memory on a SimCard, quick to
-// make, and strict. Memory that is not mapped is poison; mapping twice,
+// create, and strict. Memory that is not mapped is poison; mapping twice,
 // unmapping twice or copying outside mapped memory stops the program. Faults
-// happen when they are told to.
+// happen when a test asks for them.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "device/device.h"
 #include "device/testing/sim_card.h"
 
@@ -24,10 +24,10 @@ struct FakeDeviceOptions {
   Bytes chunk_bytes = 0;
   bool shared = false;
   std::string name = "fake";
-  // Off: chunks come and go without being filled, for speed on large totals.
+  // Off: chunks are not filled when mapped and unmapped, for speed on large totals.
   bool poison = true;
-  // A card that other fakes sit on, too; it must outlive the device and its
-  // total wins. Null: a card of its own.
+  // A card shared with other fakes; it must outlive the device, and its total
+  // wins. Null: a card of its own.
   SimCard* card = nullptr;
 };
 
@@ -37,21 +37,21 @@ class FakeDevice final : public Device {
 
   struct Counts {
     std::uint64_t maps = 0;          // Successful ones.
-    std::uint64_t map_failures = 0;  // For whatever reason.
+    std::uint64_t map_failures = 0;  // For any reason.
     std::uint64_t unmaps = 0;
     std::uint64_t reads = 0;
     std::uint64_t copies_in = 0;
     std::uint64_t copies_out = 0;
     Bytes bytes_in = 0;
     Bytes bytes_out = 0;
-    Bytes mapped = 0;      // Now.
-    Bytes mapped_max = 0;  // Ever.
+    Bytes mapped = 0;      // At this moment.
+    Bytes mapped_max = 0;  // The most ever.
   };
 
   explicit FakeDevice(const FakeDeviceOptions& options = {});
   ~FakeDevice() override;
 
-  // --- as Device ---
+  // --- Device ---
   std::string_view name() const override { return options_.name; }
   Bytes total() const override { return card_->total(); }
   bool shared() const override { return options_.shared; }
@@ -65,12 +65,12 @@ class FakeDevice final : public Device {
   Status CopyOut(const std::byte* from, Bytes bytes, const Sink& sink) override;
 
   // --- the neighbours ---
-  // Makes a neighbour hold this much, as far as the card has it: returns what
-  // it holds now. (To report the impossible, lie.)
+  // Makes a neighbour hold this much, as far as the card has it. Returns what
+  // it holds now. (To report impossible values, use SetLie.)
   Bytes SetForeign(Bytes bytes);
   Bytes foreign() const;
-  // The process that owns this device dies: its share returns to the card by
-  // reaping. Only destruction is allowed afterwards.
+  // The process of this device dies: its share returns to the card by reaping.
+  // Afterwards only destruction is allowed.
   void Kill();
 
   // --- faults ---
@@ -80,14 +80,14 @@ class FakeDevice final : public Device {
   // ReserveRange fails while set.
   void SetReserveFails(bool fails) { reserve_fails_ = fails; }
   void SetReadFails(bool fails) { read_fails_ = fails; }
-  // What ReadMemory claims instead of the truth; empty: the truth.
+  // ReadMemory returns this instead of the truth; empty: the truth.
   void SetLie(std::optional<Reading> lie);
-  // While set ReadMemory does not return. A single-threaded world asks
+  // While set, ReadMemory does not return. A single-threaded world checks
   // hanging() first and delivers no sample.
   void SetHangs(bool hangs);
   bool hanging() const { return hangs_; }
 
-  // --- what happened, asked while nothing is being mapped ---
+  // --- counters, read while nothing is being mapped ---
   Counts counts() const;
   bool IsMapped(const std::byte* at, Bytes bytes) const;
   SimCard& card() { return *card_; }
@@ -109,9 +109,9 @@ class FakeDevice final : public Device {
   SimCard* const card_;
   const Bytes chunk_bytes_;
   const std::unique_ptr<SimCard::Process> process_;
-  std::unique_ptr<SimCard::Process> neighbour_;  // From the first SetForeign on.
+  std::unique_ptr<SimCard::Process> neighbour_;  // Set by the first SetForeign.
 
-  // The strand's, as mapping is.
+  // Strand only, like mapping.
   std::vector<Range> ranges_;
   std::uint64_t map_calls_ = 0;
   std::uint64_t fail_from_ = 0;  // In map_calls_; 0: never.
@@ -122,12 +122,12 @@ class FakeDevice final : public Device {
   std::uint64_t map_failures_ = 0;
   std::uint64_t unmaps_ = 0;
 
-  // Any thread's.
+  // Any thread.
   std::atomic<bool> read_fails_{false};
   std::atomic<bool> hangs_{false};  // Written under fault_mutex_.
-  std::mutex fault_mutex_;
-  std::condition_variable hang_over_;
-  std::optional<Reading> lie_;  // Guarded by fault_mutex_.
+  Mutex fault_mutex_;
+  CondVar hang_over_;
+  std::optional<Reading> lie_ SPILLWAY_GUARDED_BY(fault_mutex_);
   std::atomic<std::uint64_t> reads_{0};
   std::atomic<std::uint64_t> copies_in_{0};
   std::atomic<std::uint64_t> copies_out_{0};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/testing/fake_gpu.h"
 
 #include <cassert>
@@ -13,7 +14,7 @@ namespace spillway::testing {
 
 namespace {
 
-// A mistake of the test's own surroundings must not look like an answer.
+// An invalid environment of the test must not look like a result.
 template <typename Value>
 void Must(const Value& value) {
   if (!value) {

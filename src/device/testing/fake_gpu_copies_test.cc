@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -63,7 +64,7 @@ TEST_P(FakeGpuCopiesTest, StreamsGoOnInAnyOrderUnlessTheyWait) {
     EXPECT_EQ(copies.driver.fill(copies.at, 3, 1, copies.stream), 0);
     copies.Record();
     EXPECT_EQ(copies.driver.stream_wait(copies.second, copies.event, 0), 0);
-    // The wait is for the record there was, not for this one.
+    // The wait is for the earlier record, not for this one.
     EXPECT_EQ(copies.driver.stream_wait(copies.stream, copies.event, 0), 0);
     copies.Record();
     EXPECT_EQ(copies.driver.fill(copies.at, 4, 1, copies.second), 0);
@@ -162,7 +163,7 @@ TEST(FakeCuda, ABatchIsStreamOrderedAndItsPiecesAreNot) {
     std::memcpy(copies.host, "abcd", 4);
     GpuCopyKind any;
     any.order = 3;
-    // The first two by the stream's order, the third at any time: at once.
+    // The first two in the stream's order, the third at any time: at once.
     EXPECT_EQ(batch({copies.at, copies.at + 1, copies.at + 2}, {host + 2, host, host + 1},
                     {1, 1, 1}, {GpuCopyKind(), any}, {0, 2}, copies.stream),
               0);
@@ -208,18 +209,18 @@ TEST_P(FakeGpuCopiesTest, TheKernelCopiesWhatItsTableSays) {
   };
   copies.gpu.Hang(true);
   EXPECT_EQ(launch(), 0);
-  table = 0;  // Arguments are read at the call, the table when its turn comes.
+  table = 0;  // Arguments are read at the call, the table when the kernel runs.
   std::memcpy(copies.host, pieces.data(), sizeof(pieces));
   copies.gpu.Hang(false);
   copies.Record();
   EXPECT_EQ(copies.Await(copies.event), 0);
   EXPECT_EQ(copies.gpu.Peek(copies.at + kPage, 5), "56701");
 
-  table = reinterpret_cast<std::uint64_t>(pieces.data());  // Not known to the card.
+  table = reinterpret_cast<std::uint64_t>(pieces.data());  // Not registered with the card.
   EXPECT_EQ(launch(), 0);
   EXPECT_EQ(copies.gpu.Finish(), 700);
   EXPECT_THAT(copies.gpu.TakeMisuse(), HasSubstr("table"));
-  EXPECT_EQ(driver.event_query(copies.event), 700);  // And so does every call.
+  EXPECT_EQ(driver.event_query(copies.event), 700);  // As every call does now.
   EXPECT_TRUE(copies.gpu.out_of_reach());
   copies.gpu.Lose(0);
   EXPECT_EQ(driver.module_unload(module), 0);
@@ -240,7 +241,7 @@ TEST_P(FakeGpuCopiesTest, RandomWorkIsTheSameAsInOrder) {
       const Bytes to = kPage + random() % kPage;
       const Bytes bytes = random() % (2 * kPage - to);
       const GpuStream stream = random() % 2 == 0 ? copies.stream : copies.second;
-      // Whoever comes next waits for the one before: the order is fixed.
+      // Each operation waits for the one before: the order is fixed.
       EXPECT_EQ(copies.driver.stream_wait(stream, copies.event, 0), 0);
       switch (random() % 4) {
         case 0:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -44,7 +45,7 @@ TEST_P(FakeGpuMisuseTest, MemoryIsInUseUntilItsEventWasSeen) {
     EXPECT_EQ(driver.stream_wait(later, event, 0), 0);
     EXPECT_EQ(driver.event_record(after, later), 0);
     if (waits) {
-      EXPECT_EQ(bench.Await(after), 0);  // Which comes after the other.
+      EXPECT_EQ(bench.Await(after), 0);  // Which comes after the other one.
     }
     EXPECT_EQ(driver.host_unregister(memory.data()), 0);
     const std::string first = bench.gpu.TakeMisuse();
@@ -59,7 +60,7 @@ TEST_P(FakeGpuMisuseTest, MemoryIsInUseUntilItsEventWasSeen) {
     EXPECT_THAT(first, HasSubstr("in use by operation 1"));
     EXPECT_THAT(second, HasSubstr("in use by operation 2"));
     EXPECT_THAT(third, HasSubstr("in use by operation 1"));
-    bench.gpu.Lose(700);  // What is queued there has no memory any more.
+    bench.gpu.Lose(700);  // Queued work has no memory there any more.
     bench.gpu.Lose(0);
   }
   EXPECT_EQ(driver.event_destroy(event), 0);
@@ -76,7 +77,7 @@ TEST_P(FakeGpuMisuseTest, WhatWasDestroyedIsNotUsed) {
   const GpuEvent event = bench.Event();
   EXPECT_EQ(driver.event_record(event, stream), 0);
   EXPECT_EQ(driver.stream_destroy(stream), 0);
-  EXPECT_EQ(bench.Await(event), 0);  // What was queued is still done.
+  EXPECT_EQ(bench.Await(event), 0);  // Queued work is still done.
   EXPECT_NE(driver.event_record(event, stream), 0);
   EXPECT_NE(driver.stream_destroy(stream), 0);
   EXPECT_EQ(driver.event_destroy(event), 0);

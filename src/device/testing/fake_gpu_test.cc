@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/testing/fake_gpu.h"
 
 #include <algorithm>
@@ -183,7 +184,7 @@ TEST_P(FakeGpuMemoryTest, MemoryIsOfNoUseWithoutAccess) {
   GpuAccess access;
   access.flags = 1;
   EXPECT_EQ(bench.driver.memory_access(base, kPage, &access, 1), 0);
-  EXPECT_NE(bench.driver.fill(base, 1, kPage, stream), 0);  // To be read only.
+  EXPECT_NE(bench.driver.fill(base, 1, kPage, stream), 0);  // It is read-only.
   EXPECT_THAT(bench.gpu.TakeMisuse(), HasSubstr("no access there"));
   access.flags = 3;
   EXPECT_EQ(bench.driver.memory_access(base, kPage, &access, 1), 0);

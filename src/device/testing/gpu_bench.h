@@ -1,5 +1,6 @@
-// A GpuDevice on a fake card, with a range of addresses, memory of the host that
-// the driver knows, and settings so small that every way of copying is taken.
+// SPDX-License-Identifier: Apache-2.0
+// A GpuDevice on a fake card, with a range of addresses, registered host
+// memory, and settings so small that every way of copying is used.
 #pragma once
 
 #include <chrono>
@@ -23,7 +24,7 @@ inline std::string NameOf(const ::testing::TestParamInfo<GpuKind>& kind) {
   return std::string(Name(kind.param));
 }
 
-// Bytes that differ wherever one looks.
+// Bytes without any repetition.
 inline std::string RandomText(std::uint64_t seed, Bytes bytes) {
   std::string text(bytes, '\0');
   std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
@@ -75,7 +76,7 @@ class GpuBench {
     device->ReleaseRange(base, kRange);
   }
 
-  // The first `bytes` of the range.
+  // Maps the first `bytes` of the range.
   void Map(Bytes bytes) {
     for (Bytes at = mapped.size() * kChunk; at < bytes; at += kChunk) {
       ASSERT_TRUE(device->MapChunk(base + at));
@@ -86,7 +87,7 @@ class GpuBench {
     device->UnmapChunk(at);
     std::erase(mapped, at);
   }
-  // The driver knows it from now on.
+  // Registers the memory with the driver.
   void Pin(void* at, Bytes bytes) {
     pinned.emplace_back(static_cast<std::byte*>(at), bytes);
     device->pins()->Added(static_cast<std::byte*>(at), bytes);

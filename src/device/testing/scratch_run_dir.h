@@ -1,4 +1,5 @@
-// A run directory of a test's own, so that its cards meet nobody else's.
+// SPDX-License-Identifier: Apache-2.0
+// A run directory for one test, so that its cards meet no other test's.
 #pragma once
 
 #include <stdlib.h>

@@ -1,14 +1,15 @@
-// A card with several simulated processes on it: the real ledger, with death as
-// a method. What the kernel does for card_file.h is done here by hand. Joining
-// and killing are for one thread; takes and readings may come from several.
+// SPDX-License-Identifier: Apache-2.0
+// A card with several simulated processes on it: the real ledger, with death as a
+// method. This class does by hand what the kernel does for card_file.h. Joining
+// and killing need a single thread; takes and readings may come from several.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "device/cpu/ledger.h"
 #include "spillway/result.h"
 #include "spillway/units.h"
@@ -17,21 +18,22 @@ namespace spillway::testing {
 
 class SimCard {
  public:
-  // One process on the card. Leaves in order when destroyed, unless killed.
+  // One process on the card. Returns its share when destroyed, unless killed.
   class Process final : public LedgerLock, public SlotLife {
    public:
     explicit Process(SimCard* card);
     ~Process() override;
 
     Ledger& ledger() { return ledger_; }
-    // As kill -9: nothing more is written, the slot's owner is gone. Further
-    // takes are refused, gifts are ignored.
+    // Like kill -9: nothing more is written, and the slot has no owner. Later
+    // takes are refused, later gives ignored.
     void Kill();
     bool alive() const { return alive_; }
 
-    Status Lock() override;
-    bool TryLock() override;
-    void Unlock() override;
+    // Lock leaves the card's mutex locked for Unlock.
+    Status Lock() override SPILLWAY_NO_THREAD_SAFETY_ANALYSIS;
+    bool TryLock() override SPILLWAY_NO_THREAD_SAFETY_ANALYSIS;
+    void Unlock() override SPILLWAY_NO_THREAD_SAFETY_ANALYSIS;
     bool Claim(int slot) override;
     void Release(int slot) override;
     bool Alive(int slot) override;
@@ -48,16 +50,16 @@ class SimCard {
   std::unique_ptr<Process> Join();
 
   Bytes total() const { return total_; }
-  // The sum of all shares as they stand, the dead's included.
+  // The sum of all shares as they are, including those of dead processes.
   Bytes SharesHeld() const;
-  // While set, Lock answers Busy, as if a stopped process held it.
+  // While set, Lock returns Busy, as if a stopped process held the lock.
   void SetLockStuck(bool stuck) { lock_stuck_ = stuck; }
 
  private:
   const Bytes total_;
   LedgerBlock block_{};
   std::array<Process*, kLedgerSlots> owners_{};
-  std::mutex mutex_;
+  Mutex mutex_;
   std::atomic<bool> lock_stuck_ = false;
 };
 

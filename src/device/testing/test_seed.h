@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random tests print their seed and accept one.
 #pragma once
 
@@ -6,7 +7,7 @@
 
 namespace spillway::testing {
 
-// SPILLWAY_TEST_SEED, else always the same.
+// SPILLWAY_TEST_SEED, or otherwise `otherwise`.
 inline std::uint64_t TestSeed(std::uint64_t otherwise) {
   const char* told = std::getenv("SPILLWAY_TEST_SEED");
   return told == nullptr ? otherwise : std::strtoull(told, nullptr, 10);

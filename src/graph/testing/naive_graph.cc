@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "graph/testing/naive_graph.h"
 
 #include <algorithm>
@@ -87,7 +88,7 @@ bool NaiveGraph::VisitsLeft(int at, bool skipped) const {
   return step.max_visits == 0 || step.visits + to_come < step.max_visits;
 }
 
-// Both ends in one body, of which it does not enter the head.
+// Both ends are in one body, and the edge does not enter its head.
 bool NaiveGraph::Inside(const Matrix& reach, const NaiveEdge& edge) const {
   return std::any_of(edges.begin(), edges.end(), [&](const NaiveEdge& back) {
     if (!back.back || back.to == edge.to) return false;
@@ -126,7 +127,7 @@ NaiveGraph::Both NaiveGraph::Solve() const {
   both.next = both.now;
   const auto same_circle = [&](std::size_t u, std::size_t v) { return reach[u][v] && reach[v][u]; };
 
-  // need-th arrival; `any` sums chances.
+  // The need-th arrival; `any` adds probabilities.
   const auto join = [](Join kind, int k, const std::vector<Arrival>& in) -> std::optional<Cell> {
     const std::size_t need = kind == Join::kAll   ? in.size()
                              : kind == Join::kAny ? 1
@@ -241,8 +242,8 @@ NaiveGraph::Both NaiveGraph::Solve() const {
     return by_edges;
   };
 
-  // First who is skipped (only what follows, so from nobody upwards), then all
-  // else from "never" downwards; chances last, when steps stand.
+  // First the skipped steps (upwards, from none skipped: only what the rules imply), then all other
+  // values downwards from "never"; probabilities last, when distances are final.
   const auto repeat = [&](std::vector<Cell>* cells, auto cell_of, int what) {
     for (bool more = true; more;) {
       more = false;
@@ -293,7 +294,7 @@ std::vector<NaiveAnswer> NaiveGraph::Answers() const {
   return answers;
 }
 
-// --- what happens ---
+// --- progress ---
 
 void NaiveGraph::AssumeBefore(const Both& both, int at) {
   std::set<int> seen = {at};

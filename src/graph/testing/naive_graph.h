@@ -1,6 +1,7 @@
-// The definition of the step graph, written down as plainly as it can be: small
-// tables, and every question answered by repeating the rules until nothing
-// changes. For tests to compare with; it shares no code with the real one.
+// SPDX-License-Identifier: Apache-2.0
+// The definition of the step graph, written as plainly as possible: small tables, and every query
+// answered by repeating the rules until nothing changes. Tests compare the real graph with it. It
+// shares no code with the real one.
 #pragma once
 
 #include <optional>
@@ -15,7 +16,7 @@ struct NaiveStep {
   Join join = Join::kAll;
   int k = 0;
   double est_ms = 0;
-  int max_visits = 0;  // 0: no bound.
+  int max_visits = 0;  // 0: no limit.
 
   StepState state = StepState::kPending;
   bool poisoned = false;
@@ -49,10 +50,10 @@ class NaiveGraph {
   int mispredictions = 0;
 
   void Start(int at);
-  bool Finish(int at, const std::optional<std::vector<int>>& taken);  // False: done already.
+  bool Finish(int at, const std::optional<std::vector<int>>& taken);  // False: it is done already.
   bool Skip(int at);
   bool Fail(int at, OnFail on_fail);
-  bool Loop(int from, int to);  // False: closes no loop.
+  bool Loop(int from, int to);  // False: the edge closes no loop.
 
   std::vector<NaiveAnswer> Answers() const;
   bool HasCircle() const;

@@ -1,4 +1,5 @@
-// A step graph with one run, spoken of in few words.
+// SPDX-License-Identifier: Apache-2.0
+// A step graph with one run, for short tests.
 #pragma once
 
 #include <optional>
@@ -25,7 +26,7 @@ class OneRun {
     Ok(graph_->BeginRun(run_, spec, now));
   }
 
-  // "A>B>C D>E": steps as they come, joined by ALL unless added before.
+  // "A>B>C D>E": adds steps as they appear, joined by ALL unless added before.
   void Chain(std::string_view text) {
     std::string word;
     std::string before;

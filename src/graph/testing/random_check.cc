@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "graph/testing/random_check.h"
 
 #include <cmath>
@@ -108,7 +109,7 @@ class Life {
     Compare(said);
   }
 
-  // Mostly what could happen, sometimes what could not.
+  // Mostly calls that are allowed, sometimes calls that are not.
   int Likely() {
     if (Chance(0.15)) return AnyStep();
     const std::vector<NaiveAnswer> answers = naive_.Answers();

@@ -1,5 +1,6 @@
-// One random graph lives a random life, and after each thing that happens the
-// real graph must answer as the naive one does.
+// SPDX-License-Identifier: Apache-2.0
+// Builds a random graph and makes random calls; after each call the real graph must answer like the
+// naive one.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 namespace spillway::testing {
 
 struct RandomCheck {
-  std::string wrong;  // Empty: they agreed, always.
+  std::string wrong;  // Empty: they always agreed.
   std::uint64_t comparisons = 0;
 };
 

@@ -1,4 +1,5 @@
-// What a step graph must refuse, and with which words.
+// SPDX-License-Identifier: Apache-2.0
+// Input that a step graph must refuse, and the message for it.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// An Api over a small cache, asked as a client would.
+// SPDX-License-Identifier: Apache-2.0
+// An Api over a small cache, with helpers that send requests as a client does.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@ class ApiTest : public ::testing::Test {
   ApiTest() {
     Options options;
     options.capacity = 16 * kMiB;
-    options.on_event = [this](const Event& event) { feed_.Hear(event); };
+    options.on_event = [this](const Event& event) { feed_.OnEvent(event); };
     cache_ = Cache::Open(std::move(options)).value();
     Api::Settings settings;
     settings.cache = cache_.get();
@@ -34,7 +35,6 @@ class ApiTest : public ::testing::Test {
     settings.files = kFiles;
     settings.history = &history_;
     settings.facts = [this] { return facts_; };
-    settings.caption = [this] { return caption_; };
     api_ = std::make_unique<Api>(std::move(settings));
   }
   void Set(std::string_view key, std::string_view value, Tokens tokens = 1) {
@@ -72,7 +72,6 @@ class ApiTest : public ::testing::Test {
   Feed feed_;
   History history_;
   ServerFacts facts_;
-  std::optional<std::pair<std::string, std::string>> caption_;
   std::string password_;
   std::string authorization_;
   std::string not_ready_;

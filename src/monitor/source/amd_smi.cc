@@ -1,5 +1,6 @@
-// AMD's newer management library. Its layouts changed with every major release;
-// the few functions used here take plain numbers and kept their form since 24.
+// SPDX-License-Identifier: Apache-2.0
+// AMD's newer management library. Its layouts change with each major release;
+// the few functions used here take plain numbers and have not changed since 24.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/quiet_stderr.h"
 #include "base/symbols.h"
 #include "monitor/source/smi.h"
 
@@ -47,9 +49,8 @@ struct AmdSmi {
   void Describe(Id id, Found* found) const;
 };
 
-// The refusals after which the library is as good as before. All other codes,
-// such as 14 (a file), 31 (not found) or 32 (not initialised), ask for a fresh
-// start.
+// Errors after which the library still works. After all other codes, such as 14
+// (a file), 31 (not found) or 32 (not initialised), it is initialised again.
 bool AmdSmi::KeepsState(int code) {
   switch (code) {
     case 2:   // Not supported.
@@ -80,11 +81,12 @@ Status AmdSmi::Bind(const Library& library) {
 
 Status AmdSmi::Start() const {
   constexpr std::uint64_t kGpus = std::uint64_t{1} << 1;  // What to initialise.
+  const QuietStderr quiet(kInitTalksMax);
   if (const int code = init(kGpus)) return Failed("amdsmi_init", code);
   return {};
 }
 
-// Lists are asked for twice: how many, and which.
+// Each list is read twice: first its length, then its items.
 Result<std::vector<AmdSmi::Id>> AmdSmi::Devices() const {
   std::uint32_t count = 0;
   int code = sockets(&count, nullptr);
@@ -116,7 +118,7 @@ Status AmdSmi::AddGpus(void* package, std::vector<Id>* gpus) const {
   return {};
 }
 
-// The domain takes all bits above the 16 of bus, device and function.
+// All bits above the 16 of bus, device and function are the domain.
 Result<std::string> AmdSmi::PciOf(Id id) const {
   std::uint64_t pci = 0;
   if (const int code = bdf(id, &pci)) return Failed("amdsmi_get_gpu_device_bdf", code);
@@ -125,7 +127,7 @@ Result<std::string> AmdSmi::PciOf(Id id) const {
 
 void AmdSmi::Describe(Id id, Found* found) const {
   std::array<char, 64> text{};
-  unsigned length = 38;  // What the library calls the size of a UUID.
+  unsigned length = 38;  // The library's own constant for the size of a UUID.
   if (uuid != nullptr && uuid(id, &length, text.data()) == 0) found->uuid = text.data();
 }
 

@@ -1,9 +1,10 @@
-// The kind "amd-sysfs": AMD cards by what the kernel's driver shows in /sys. No
-// library and nothing to start up: a reading costs two microseconds.
+// SPDX-License-Identifier: Apache-2.0
+// The kind "amd-sysfs": AMD cards by the files of the kernel's driver in /sys.
+// Needs no library and no initialisation: a reading costs two microseconds.
 //
-// A card is known by its PCI id; its number (card0) changes with every boot and
-// when a device comes back from a reset. Several cards can be partitions of one
-// package, each of which shows the memory of the whole: they are never summed.
+// A card is identified by its PCI id; its number (card0) changes with each boot
+// and after a reset of the device. Several cards can be partitions of one package,
+// each of which shows the memory of the whole package, so they are never summed.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -33,7 +34,7 @@ struct AmdCard {
   Scope scope = Scope::kCard;
 };
 
-// "card12"; connectors of a card stand beside it as "card12-HDMI-A-1".
+// "card12"; a card's connectors have names like "card12-HDMI-A-1".
 bool IsCard(std::string_view entry) {
   constexpr std::string_view kPrefix = "card";
   if (!entry.starts_with(kPrefix) || entry.size() == kPrefix.size()) return false;
@@ -41,8 +42,8 @@ bool IsCard(std::string_view entry) {
                              [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-// The text of one of a device's files, without the end of the line; empty: not
-// there, or not for us.
+// Returns the text of one of a device's files, without the line end; empty:
+// missing or not readable.
 std::string TextOf(const std::string& directory, std::string_view file) {
   const auto text = ReadSmallFile(fmt::format("{}/{}", directory, file));
   if (!text || !*text) return {};
@@ -53,7 +54,7 @@ std::string TextOf(const std::string& directory, std::string_view file) {
   return line;
 }
 
-// The value of "DRIVER=amdgpu" in a uevent.
+// Returns the value of a line such as "DRIVER=amdgpu" in a uevent file.
 std::string_view ValueOf(std::string_view uevent, std::string_view key) {
   while (!uevent.empty()) {
     const std::size_t end = std::min(uevent.find('\n'), uevent.size());
@@ -77,6 +78,7 @@ Result<Bytes> BytesIn(const SmallFile& file) {
                                                Printable(file.path()), Printable(*text))};
 }
 
+// The PCI id without the function: partitions of one package differ only in that.
 std::string_view PackageOf(const AmdCard& card) {
   return std::string_view(card.pci).substr(0, card.pci.rfind('.'));
 }
@@ -85,16 +87,17 @@ void MarkPartitions(std::vector<AmdCard>* cards) {
   for (AmdCard& card : *cards) {
     const auto same = [&](const AmdCard& other) { return PackageOf(other) == PackageOf(card); };
     const bool shares = std::ranges::count_if(*cards, same) > 1;
-    // Only a package's first partition shows its memory.
+    // Only the first partition of a package shows its memory.
     if (shares || TextOf(card.directory, kTotal) == "0") card.scope = Scope::kPartition;
   }
 }
 
 struct Scan {
   std::vector<AmdCard> cards;  // By PCI id.
-  std::string why_not;         // What could not be looked at.
+  std::string why_not;         // The reason if something could not be read.
 };
 
+// Lists the AMD cards under /sys, in the order of their PCI ids.
 Scan ScanCards(const Machine& machine) {
   const std::string drm = machine.sys + "/class/drm";
   Scan scan;
@@ -131,6 +134,7 @@ std::string LabelOf(const AmdCard& card) {
   return id.empty() ? "AMD card" : fmt::format("AMD card {}", Printable(id));
 }
 
+// Keeps a card's two files open between readings.
 class AmdSysfsSource final : public PressureSource {
  public:
   AmdSysfsSource(Machine machine, std::string pci)
@@ -143,7 +147,7 @@ class AmdSysfsSource final : public PressureSource {
       if (const Status opened = Reopen(); !opened) return opened.error();
     }
     Result<Reading> reading = ReadOpen();
-    // Whatever went wrong, the next reading looks for the card afresh.
+    // After any failure the next reading looks for the card again.
     if (!reading) files_.reset();
     return reading;
   }
@@ -198,7 +202,7 @@ class AmdSysfsSource final : public PressureSource {
   const Machine machine_;
   const std::string pci_;
   const std::string name_;
-  std::optional<Files> files_;  // Empty: to be looked for.
+  std::optional<Files> files_;  // Empty: the card must be found first.
 };
 
 class AmdSysfsSources final : public SourceKind {

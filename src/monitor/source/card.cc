@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kind "card": virtual cards that processes of this machine share by name.
 #include "device/cpu/card.h"
 
@@ -63,7 +64,7 @@ class CardSources final : public SourceKind {
 
   Result<std::shared_ptr<PressureSource>> Open(const Machine& machine,
                                                std::string_view device) const override {
-    // Only one that is there: opening another would make it.
+    // Only existing cards: opening any other name would create a card.
     const Result<Found> found = Choose(Look(machine), name(), device);
     if (!found) return found.error();
     Result<std::unique_ptr<Card>> card = Card::Open({.name = found->device});

@@ -1,4 +1,5 @@
-// The kind "card": virtual cards by name, in a run directory of the test's own.
+// SPDX-License-Identifier: Apache-2.0
+// The kind "card": virtual cards by name, in a run directory of this test.
 
 #include <stdlib.h>
 

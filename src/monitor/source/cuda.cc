@@ -1,7 +1,8 @@
-// NVIDIA's compute driver, asked for memory. The question needs a context, and
-// a context costs hundreds of megabytes of the card: this kind is for programs
-// that hold one anyway, and is only chosen when somebody asks for it. Looking
-// for devices needs no context and makes none.
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA's compute driver, asked for its free memory. That needs a context, and
+// a context takes hundreds of megabytes of the card. So this kind is for
+// programs that hold a context anyway, and is used only if it is named
+// explicitly. Listing devices needs no context and creates none.
 #include <array>
 #include <cstddef>
 #include <string>
@@ -21,9 +22,9 @@ namespace {
 using Context = void*;
 using Uuid = std::array<unsigned char, 16>;
 
-// The refusals after which the context is as good as before. All other codes
-// (4 deinitialised, 46 and 100 no device, 201 no context, 700 and 719 a kernel
-// went astray, ...) are sticky or fatal: only a new context may help.
+// Errors after which the context still works. All other codes (4 deinitialised,
+// 46 and 100 no device, 201 no context, 700 and 719 a failed kernel, ...) are
+// sticky or fatal: only a new context may help.
 bool KeepsState(int code) {
   switch (code) {
     case 2:    // No memory.
@@ -36,7 +37,7 @@ bool KeepsState(int code) {
   }
 }
 
-// The library, bound and initialised. It is never shut down: it cannot be.
+// The library, bound and initialised. It cannot be shut down.
 struct Cuda {
   int (*init)(unsigned) = nullptr;
   int (*count)(int*) = nullptr;
@@ -62,7 +63,7 @@ struct Cuda {
 };
 
 Status Cuda::Bind(const Library& library) {
-  // Exactly these names: without its suffix cuMemGetInfo is the 32-bit one.
+  // Exactly these names: cuMemGetInfo without the suffix is the 32-bit version.
   Symbols symbols(library);
   symbols.Need("cuInit", &init);
   symbols.Need("cuDeviceGetCount", &count);
@@ -95,13 +96,13 @@ class CudaDevice : public DriverDevice {
   // Takes over one reference to the device's primary context.
   CudaDevice(const Cuda& cuda, int device, Context context, Scope scope)
       : cuda_(cuda), device_(device), context_(context), scope_(scope) {}
-  // While the process exits the driver may be gone already, and says so; that
-  // is of no interest here.
+  // While the process exits the driver may be unloaded already and return an
+  // error, which does not matter here.
   ~CudaDevice() override { cuda_.release(device_); }
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
-  // Whatever context the calling thread had is current again afterwards.
+  // Afterwards the calling thread's earlier context is current again.
   Result<Reading> Ask(bool* gone) override {
     const auto failed = [&](std::string_view call, int code) {
       *gone = !KeepsState(code);
@@ -125,7 +126,7 @@ class CudaDevice : public DriverDevice {
   const Scope scope_;
 };
 
-// "GPU-01234567-89ab-cdef-0123-456789abcdef", as NVML spells it.
+// "GPU-01234567-89ab-cdef-0123-456789abcdef", as in NVML.
 std::string Spelled(std::string_view prefix, const Uuid& uuid) {
   std::string text(prefix);
   for (std::size_t at = 0; at < uuid.size(); ++at) {
@@ -135,7 +136,7 @@ std::string Spelled(std::string_view prefix, const Uuid& uuid) {
   return text;
 }
 
-// What the device of this ordinal is, or why it cannot be told.
+// Describes the device, or returns why that is not possible.
 Result<Found> Describe(const Cuda& cuda, int device) {
   std::array<char, 64> pci{};
   if (const int code = cuda.pci_bus_id(pci.data(), static_cast<int>(pci.size()) - 1, device)) {
@@ -152,7 +153,7 @@ Result<Found> Describe(const Cuda& cuda, int device) {
   Uuid own{};
   const bool card_known = cuda.uuid_v1 != nullptr && cuda.uuid_v1(&card, device) == 0;
   const bool own_known = cuda.uuid_v2 != nullptr && cuda.uuid_v2(&own, device) == 0;
-  // Of a MIG instance the first version tells the card's, the second its own.
+  // For a MIG instance the first version returns the card's UUID, the second its own.
   if (card_known && own_known && card != own) {
     found.uuid = Spelled("MIG-", own);
     found.label += " on " + found.device;
@@ -207,7 +208,7 @@ class Kind : public DriverKind {
   }
 
  private:
-  // `see(ordinal, device, what it is)` for every device.
+  // Calls `see(ordinal, device, description)` for each device.
   template <typename See>
   static Status Each(const Cuda& cuda, const See& see) {
     int count = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "monitor/source/disk.h"
 
 #include <cerrno>
@@ -44,7 +45,7 @@ class DiskSources final : public SourceKind {
     if (device.empty()) {
       return Error{Code::kInvalidArgument, fmt::format("disk: {}", Look(machine).why_not)};
     }
-    // The system would take what stands before a NUL for the path.
+    // The system would read a path with a NUL only up to the NUL.
     if (device.find('\0') != device.npos) {
       return Error{Code::kInvalidArgument, fmt::format("disk: '{}' is no path", Printable(device))};
     }

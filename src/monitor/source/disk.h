@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kind "disk": the file system under a path.
 #pragma once
 
@@ -10,9 +11,10 @@
 
 namespace spillway {
 
-// What `facts` say of a file system. Free is what a user without privileges can
-// have: the blocks kept for root are taken. An Error for a file system without
-// blocks, as /proc is, or with more of them than can be counted in bytes.
+// The reading for a file system with these facts. Free is the space for users
+// without privileges: blocks reserved for root count as used. Returns an Error
+// for a file system without blocks, like /proc, or with more of them than can
+// be counted in bytes.
 Result<Reading> DiskReading(const struct statvfs& facts, std::string_view source);
 
 }  // namespace spillway

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "monitor/source/driver.h"
 
 #include <exception>
@@ -10,8 +11,8 @@ namespace spillway {
 
 namespace {
 
-// AMD's libraries are C++ inside, and not every function of theirs catches what
-// it throws: an exception is one more way to say no.
+// AMD's libraries are C++ inside, and some of their functions let exceptions
+// out: treat those as errors.
 template <typename Ask>
 auto Guarded(const Ask& ask) -> decltype(ask()) {
   try {
@@ -23,6 +24,7 @@ auto Guarded(const Ask& ask) -> decltype(ask()) {
   }
 }
 
+// A source that keeps its device, and finds it again after it was gone.
 class DriverSource : public PressureSource {
  public:
   DriverSource(const DriverKind& kind, Machine machine, Found found)
@@ -41,7 +43,7 @@ class DriverSource : public PressureSource {
       if (device_ == nullptr) {
         if (const Status found = FindDevice(); !found) return found.error();
       }
-      gone = true;  // If it throws, there is nothing left to rely on.
+      gone = true;  // If Ask throws, the device cannot be relied on.
       bool says_gone = false;
       Result<Reading> answer = device_->Ask(&says_gone);
       gone = says_gone;

@@ -1,7 +1,8 @@
-// What the kinds that ask a vendor's library have in common. Such a kind can do
-// two things: list the devices, and find one of them. Its sources keep the
-// device they found until the library says that it is gone, and find it again
-// at the next reading, by PCI id or UUID, since it may be back elsewhere.
+// SPDX-License-Identifier: Apache-2.0
+// The common part of the kinds that use a vendor's library. Such a kind can
+// list the devices and find one of them. Its sources keep the device until the
+// library reports that it is gone, and find it again at the next reading, by
+// PCI id or UUID, since it may come back elsewhere.
 #pragma once
 
 #include <memory>
@@ -11,13 +12,13 @@
 
 namespace spillway {
 
-// A device that was found, and whatever must be held to ask it. Used by one
-// thread at a time.
+// A device that was found, and everything that must be held to read it. Used by
+// one thread at a time.
 class DriverDevice {
  public:
   virtual ~DriverDevice() = default;
-  // Fresh figures, as the library gives them. Sets `*gone` when what this object
-  // holds (the handle, the context, the library's state) is of no use any more.
+  // A new reading from the library. Sets `*gone` if the state in this object
+  // (the handle, the context, the library's state) can no longer be used.
   virtual Result<Reading> Ask(bool* gone) = 0;
 };
 
@@ -28,13 +29,13 @@ class DriverKind : public SourceKind {
   Result<std::shared_ptr<PressureSource>> Open(const Machine& machine,
                                                std::string_view device) const final;
 
-  // These two may throw, as the libraries under them do.
+  // These two may throw, like the libraries below them.
   virtual Result<Sighting> List(const Machine& machine) const = 0;
   virtual Result<std::unique_ptr<DriverDevice>> Find(const Machine& machine,
                                                      const Found& wanted) const = 0;
 };
 
-// Adds a reason to those why not everything was found.
+// Adds a reason why not all devices were found.
 void AddReason(std::string_view reason, Sighting* sighting);
 
 }  // namespace spillway

@@ -1,11 +1,12 @@
-// The kind "file": whatever somebody writes into a file, for tests and for
-// operators who know better. The file says one of
+// SPDX-License-Identifier: Apache-2.0
+// The kind "file": a pressure that a user writes into a file, for tests and for
+// operators with better knowledge. The file contains one of
 //
-//   0.93                      a share; told as a part of 1 TiB (given.h)
+//   0.93                      a share; converted to a part of 1 TiB (given.h)
 //   total 80GiB free 5GiB     on one line or two, in either order
 //
-// and is read afresh each time. Who writes it should write another file and
-// rename it: a file that is found empty is an error, not a pressure of 0.
+// and is read again each time. Replace it by renaming another file over it: an
+// empty file is an error, not a pressure of 0.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -23,7 +24,7 @@
 namespace spillway {
 namespace {
 
-// Two sizes fit a hundred times over; what is longer is another file.
+// Room for two sizes many times over; a longer file is not a pressure file.
 constexpr std::size_t kTextMax = 4 * kKiB;
 constexpr std::string_view kRight =
     "write a share from 0 to 1 (0.93), or 'total 80GiB' and 'free 5GiB'";
@@ -43,7 +44,7 @@ std::optional<Reading> ParseTotalAndFree(std::string_view text) {
   for (std::string_view word = TakeWord(&text); !word.empty(); word = TakeWord(&text)) {
     if (word == "total" || word == "free") {
       into = &sizes[word == "free"];
-      if (!into->empty()) return std::nullopt;  // Said twice.
+      if (!into->empty()) return std::nullopt;  // Given twice.
     } else if (into == nullptr) {
       return std::nullopt;
     } else {
@@ -103,7 +104,7 @@ class FileSource final : public PressureSource {
 class FileSources final : public SourceKind {
  public:
   std::string_view name() const override { return "file"; }
-  std::string_view what() const override { return "what somebody writes into a file"; }
+  std::string_view what() const override { return "a pressure that a user writes into a file"; }
 
   Sighting Look(const Machine&) const override {
     return {.why_not = "needs a path: file:/run/spillway/pressure", .named_by_user = true};

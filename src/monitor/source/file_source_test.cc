@@ -1,5 +1,6 @@
-// The kinds of sources that read files: amd-sysfs, disk, file, fixed. The files
-// are a test's own, but for the last test of each.
+// SPDX-License-Identifier: Apache-2.0
+// The kinds of sources that read files: amd-sysfs, disk, file, fixed. Except in
+// the last test of each kind, the files are the test's own.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -75,7 +76,7 @@ class AmdSysfs : public FileSources {
     tree_.Write(device + "mem_info_vram_used", files.used);
   }
   void AddCard(int number) const { AddCard(number, CardFiles{}); }
-  // A file of the kernel's gives nothing more, even to who holds it open.
+  // Reads of a removed kernel file fail, even through an open descriptor.
   void Vanish(int number) const {
     tree_.Overwrite(Device(number) + "mem_info_vram_total", "");
     tree_.Overwrite(Device(number) + "mem_info_vram_used", "");
@@ -130,7 +131,7 @@ TEST_F(AmdSysfs, SaysWhyThereIsNone) {
   EXPECT_EQ(WhyNot(AmdSysfsKind()).code, Code::kUnavailable);
   AddCard(0, {.pci = "what"});
   EXPECT_THAT(Look().why_not, HasSubstr("names no PCI slot"));
-  AddCard(1);  // One was found, another could not be looked at.
+  AddCard(1);  // One card is found, another cannot be read.
   EXPECT_THAT(Look().found, SizeIs(1));
   EXPECT_THAT(Look().why_not, HasSubstr("card0/device/uevent names no PCI slot"));
 }
@@ -176,7 +177,7 @@ TEST_F(AmdSysfs, AVanishedCardIsAnErrorAndFoundAgainUnderAnotherNumber) {
   Vanish(0);
   EXPECT_FALSE(source->Read());
   EXPECT_THAT(source->Read().error().message, HasSubstr("none with the amdgpu driver"));
-  AddCard(1, {.pci = "0000:04:00.0"});  // Another one is not ours.
+  AddCard(1, {.pci = "0000:04:00.0"});  // Another card does not count.
   EXPECT_THAT(source->Read().error().message, HasSubstr("the card is not there"));
   AddCard(5, {.used = "7\n"});
   EXPECT_EQ(source->Read().value().free, 17163091961U);
@@ -209,7 +210,7 @@ class Disk : public FileSources {
   static struct statvfs Facts(fsblkcnt_t blocks, fsblkcnt_t free, fsblkcnt_t for_users) {
     struct statvfs facts{};
     facts.f_frsize = 4096;
-    facts.f_bsize = 65536;  // What is best to write at once; counts nothing.
+    facts.f_bsize = 65536;  // The preferred size of a write; must not matter.
     facts.f_blocks = blocks;
     facts.f_bfree = free;
     facts.f_bavail = for_users;
@@ -356,7 +357,7 @@ TEST_F(File, WhatIsNoSmallFileIsAnErrorAtOnce) {
 TEST_F(File, AFileWeMayNotReadIsAnError) {
   Says("0.5");
   ASSERT_EQ(::chmod(At().c_str(), 0), 0);
-  // Root may read any file: then somebody else asks.
+  // Root may read any file, so become another user.
   const uid_t before = ::geteuid();
   constexpr uid_t kNobody = 65534;
   if (before == 0) {

@@ -1,4 +1,5 @@
-// The kind "fixed": a pressure that never changes, for trying things out.
+// SPDX-License-Identifier: Apache-2.0
+// The kind "fixed": a pressure that never changes, for experiments.
 #include <string>
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// What only one of the driver libraries does. What all of them promise stands in
+// SPDX-License-Identifier: Apache-2.0
+// Properties of single driver libraries. The contract of all of them is in
 // gpu_source_test.cc.
 #include <cstdlib>
 #include <filesystem>
@@ -23,7 +24,7 @@ const std::string kMig = "MIG-aaaaaaaa-bbbb-cccc-dddd-000000000001";
 const std::string kMig2 = "MIG-aaaaaaaa-bbbb-cccc-dddd-000000000002";
 const std::string kCard = "device 0000:1b:00.0 " + kGpu + " total 1000 free 400 reserved 10";
 
-// One kind over one fake.
+// One kind with one fake.
 struct Bench {
   explicit Bench(const SourceKind& tested, std::vector<std::string> Machine::* library,
                  const std::string& name)
@@ -253,7 +254,7 @@ TEST(CudaSource, WhatCannotBeListedIsNamed) {
   }
 }
 
-// Both of AMD's libraries, over the same cards.
+// Both of AMD's libraries, with the same cards.
 class SmiSource : public ::testing::TestWithParam<bool> {
  protected:
   static constexpr auto kLibrary = [](bool old) {
@@ -291,6 +292,18 @@ TEST_P(SmiSource, PartitionsAreMarkedAndOnesOfOnePciIdAreOne) {
   const auto source = bench_.Open("0000:2b:00.0");
   EXPECT_EQ(source->Read()->free, 20U);
   EXPECT_EQ(source->Read()->scope, Scope::kPartition);
+}
+
+TEST_P(SmiSource, TheLibrarysOwnLinesDoNotReachStandardError) {
+  bench_.fake.Script("device 0000:1b:00.0 GPU-1 total 1000 free 10");
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(bench_.Open()->Read()->free, 10U);
+  bench_.fake.Script(GetParam() ? "fail rsmi_init 8" : "fail amdsmi_init 34");
+  EXPECT_THAT(bench_.Look().why_not, HasSubstr("init failed: "));
+  bench_.fake.Script(GetParam() ? "throw rsmi_init" : "throw amdsmi_init");
+  EXPECT_THAT(bench_.Look().why_not, HasSubstr("threw"));
+  std::fputs("ours\n", stderr);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "ours\n");
 }
 
 TEST_P(SmiSource, WideDomainsKeepTheirDigits) {
@@ -342,7 +355,7 @@ TEST(AmdSmiSource, ListsThatCannotBeHadAreNamed) {
   }
 }
 
-// Debian's own librocm-smi64, on whatever machine this is.
+// Debian's librocm-smi64, on whichever machine the test runs.
 TEST(RocmSmiSource, RealLibrarySaysWhatItFindsOrWhyNot) {
   const Machine machine;
   if (const auto library = Library::Open(machine.rocm_smi); !library) {
@@ -356,7 +369,7 @@ TEST(RocmSmiSource, RealLibrarySaysWhatItFindsOrWhyNot) {
   }
 }
 
-// For tests of whole programs: the script comes from a file, and may change.
+// For tests of whole programs: the script comes from a file, which may change.
 TEST(FakeDriver, FollowsTheFileItsEnvironmentNames) {
   namespace fs = std::filesystem;
   std::string pattern = ::testing::TempDir() + "spillway-fake-driver-XXXXXX";
@@ -366,7 +379,7 @@ TEST(FakeDriver, FollowsTheFileItsEnvironmentNames) {
     std::ofstream(dir / "script.new") << text;
     fs::rename(dir / "script.new", dir / "script");
   };
-  // A library of its own: the variable is read once, when it is loaded.
+  // A copy of the library: the variable is read once, when the library is loaded.
   const fs::path copy = dir / "fake_nvml_copy.so";
   fs::copy_file(SPILLWAY_FAKES_DIR "/fake_nvml.so", copy);
   setenv("SPILLWAY_FAKE_SCRIPT", ("@" + (dir / "script").string()).c_str(), 1);

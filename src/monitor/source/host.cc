@@ -1,7 +1,8 @@
-// The kind "host": memory of the machine as this process can use it. Where a
-// control group leaves less than the machine does, the reading is the group's:
-// whoever shares the group with us is killed when it is full, however much the
-// machine has left.
+// SPDX-License-Identifier: Apache-2.0
+// The kind "host": the machine's memory, as far as this process may use it. If
+// a control group allows less than the machine has left, the reading is the
+// group's: when the group is full its processes are killed, however much memory
+// the machine has left.
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@
 namespace spillway {
 namespace {
 
+// The tightest of the machine's and the control groups' bounds.
 Result<MemoryBound> Bound(const Machine& machine) {
   const Result<std::vector<MemoryBound>> bounds = MemoryBounds(machine.proc, machine.sys);
   if (!bounds) return Error{bounds.error().code, "host: " + bounds.error().message};
@@ -30,7 +32,7 @@ Scope ScopeOf(const MemoryBound& bound) {
 class HostSource final : public PressureSource {
  public:
   explicit HostSource(Machine machine) : machine_(std::move(machine)) {
-    // Without one nothing is lost but time: readings come at their pace.
+    // Without a trigger only time is lost: readings come at their pace.
     for (const std::string& file : PsiFiles(machine_)) {
       Result<std::unique_ptr<PsiTrigger>> trigger = PsiTrigger::Open(file);
       if (!trigger || (*trigger)->fd() < 0) continue;
@@ -39,8 +41,8 @@ class HostSource final : public PressureSource {
     }
   }
 
-  // Groups are looked up each time: a process can be moved to another, and a
-  // limit can come and go.
+  // Groups are looked up each time: a process can be moved to another group,
+  // and limits can change.
   Result<Reading> Read() override {
     const Result<MemoryBound> bound = Bound(machine_);
     if (!bound) return bound.error();
@@ -51,7 +53,7 @@ class HostSource final : public PressureSource {
 
  private:
   const Machine machine_;
-  std::unique_ptr<PsiTrigger> stalls_;  // Null: the kernel tells nobody.
+  std::unique_ptr<PsiTrigger> stalls_;  // Null: the kernel gives no wake-ups.
 };
 
 class HostSources final : public SourceKind {

@@ -1,4 +1,6 @@
-// The kind "host": what the machine and all control groups above us leave.
+// SPDX-License-Identifier: Apache-2.0
+// The kind "host": the memory that the machine and all control groups of this
+// process leave.
 
 #include <memory>
 #include <optional>
@@ -25,7 +27,7 @@ class Host : public FileSources {
  protected:
   Host() { Machine(1000, 800); }
 
-  // In MiB, as all sizes here.
+  // In MiB, like all sizes here.
   void Machine(Bytes total, Bytes available) const {
     tree_.Write("proc/meminfo",
                 fmt::format("MemTotal:       {} kB\nMemFree:  1 kB\nMemAvailable:   {} kB\n",
@@ -62,7 +64,7 @@ class Host : public FileSources {
                        reading.total / kMiB, reading.free / kMiB);
   }
 
-  static constexpr Bytes kNone = 9223372036854771712U;  // As version 1 says it.
+  static constexpr Bytes kNone = 9223372036854771712U;  // The value for "no limit" in version 1.
 };
 
 TEST_F(Host, WithoutControlGroupsTheMachineDecides) {
@@ -101,7 +103,7 @@ TEST_F(Host, ALimitOfVersion2Decides) {
   Second("/job", MiB(100), "max\n", 60);
   EXPECT_EQ(Read(), "cgroup 100 40");
   EXPECT_EQ(HostKind().Look(tree_.Machine()).found.at(0).label, "cgroup /job");
-  Second("/job", "max\n", MiB(80), 60);  // The soft one holds as well.
+  Second("/job", "max\n", MiB(80), 60);  // The soft limit counts, too.
   EXPECT_EQ(Read(), "cgroup 80 20");
   Second("/job", MiB(70), MiB(80), 60);
   EXPECT_EQ(Read(), "cgroup 70 10");
@@ -113,7 +115,7 @@ TEST_F(Host, IdlePageCacheIsNotInUse) {
   InGroups("0::/job\n");
   Second("/job", MiB(100), "max\n", 95, 50);
   EXPECT_EQ(Read(), "cgroup 100 55");
-  Second("/job", MiB(100), "max\n", 40, 50);  // The two are not read at once.
+  Second("/job", MiB(100), "max\n", 40, 50);  // The two are not read at the same time.
   EXPECT_EQ(Read(), "machine 1000 800");
   tree_.Remove("sys/fs/cgroup/job/memory.stat");
   EXPECT_EQ(Read(), "cgroup 100 60");
@@ -157,7 +159,7 @@ TEST_F(Host, ALimitOfVersion1Decides) {
   EXPECT_EQ(Read(), "cgroup 200 100");
   First("/outer", Bytes{1} << 60, 190);
   EXPECT_EQ(Read(), "machine 1000 800");
-  InGroups("4:hugetlb,memory:/somewhere/else\n");  // A container's view of version 1.
+  InGroups("4:hugetlb,memory:/somewhere/else\n");  // Version 1 as seen in a container.
   First("", 64 * kMiB, 60);
   EXPECT_EQ(Read(), "cgroup 64 4");
 }

@@ -1,6 +1,7 @@
-// Kinds of pressure sources: each finds what this machine offers of its kind
-// and opens a source for one device. One file each in this folder, listed in
-// registry.cc.
+// SPDX-License-Identifier: Apache-2.0
+// Kinds of pressure sources. Each lists the devices of its kind on this machine
+// and opens a source for one of them. Each kind has a file of its own in this
+// folder and an entry in registry.cc.
 #pragma once
 
 #include <memory>
@@ -15,58 +16,60 @@
 
 namespace spillway {
 
-// Something a source of a kind could read.
+// A device that a source of some kind can read.
 struct Found {
-  // How it is asked for: a PCI id "0000:1b:00.0", a UUID ("MIG-..."), a name;
-  // empty where there is only one.
+  // Its name in a source's specification: a PCI id "0000:1b:00.0", a UUID
+  // ("MIG-..."), a name; empty if there is only one device.
   std::string device;
-  std::string uuid;   // Empty: not known.
+  std::string uuid;   // Empty: unknown.
   std::string label;  // For people: "NVIDIA H200", "cgroup /user.slice".
   Scope scope = Scope::kCard;
 };
 
+// The result of looking for devices of one kind.
 struct Sighting {
   std::vector<Found> found = {};
-  std::string why_not = {};  // When nothing was found, or not all could be looked at.
-  // There is nothing to find: it is whatever its user names.
+  std::string why_not = {};  // Why nothing was found, or not all could be read.
+  // The kind cannot list devices: its user names one, such as a path.
   bool named_by_user = false;
 };
 
+// Stateless: one object per kind for the life of the process. Any thread.
 class SourceKind {
  public:
   virtual ~SourceKind() = default;
   virtual std::string_view name() const = 0;  // "nvml"
   virtual std::string_view what() const = 0;  // For help: "NVIDIA's management library"
-  // Whether a cache chooses it by itself for a GPU: it reads one, and takes no
-  // memory of it for that.
+  // Whether a cache chooses this kind for a GPU by default: it reads GPUs
+  // without taking any of their memory.
   virtual bool for_gpus() const { return false; }
-  // May be slow or hang, as drivers do: call it on a thread that can be left.
+  // May be slow or hang, like drivers: call it on a thread that can be abandoned.
   virtual Sighting Look(const Machine& machine) const = 0;
-  // `device` as in Found; empty: the only one, and an error when there are
-  // several. Unavailable says what is not there and what is.
+  // `device` as in Found; empty: the only one, or an error if there are
+  // several. The message of Unavailable says what is missing and what exists.
   virtual Result<std::shared_ptr<PressureSource>> Open(const Machine& machine,
                                                        std::string_view device) const = 0;
 };
 
-// In the order in which they are preferred for one device.
+// In order of preference for one device.
 std::span<const SourceKind* const> SourceKinds();
 
-// "nvml", "nvml:0000:1b:00.0", "nvml:GPU-...", "card:demo", "host", "disk:/var/cache",
-// "file:/run/pressure", "fixed:0.5". InvalidArgument for a kind that is not
-// known, Unavailable for a device that is not there.
-// `besides`: what else the caller would have understood, for its words if it is none of these.
+// Opens "nvml", "nvml:0000:1b:00.0", "nvml:GPU-...", "card:demo", "host",
+// "disk:/var/cache", "file:/run/pressure", "fixed:0.5". InvalidArgument:
+// unknown kind; Unavailable: no such device. `besides`: other words that the
+// caller accepts, for the error message.
 Result<std::shared_ptr<PressureSource>> OpenSource(std::string_view spec, const Machine& machine,
                                                    std::span<const std::string_view> besides = {});
 
-// A PCI id in the one spelling used here, "0000:1b:00.0"; empty: it is none.
+// Converts a PCI id to the spelling used here, "0000:1b:00.0"; empty: not a PCI id.
 std::string CanonicalPci(std::string_view text);
 
-// The one of `found` that `device` names, by PCI id or UUID; with an empty
-// `device` the only one there is.
+// Returns the device of `found` that `device` names, by PCI id or UUID; if
+// `device` is empty, the only one.
 Result<Found> Choose(const Sighting& sighting, std::string_view kind, std::string_view device);
 
-// Checks what a driver said: a total of 0, more free than there is, or all ones
-// is an Error naming it.
+// Checks a driver's values: a total of 0, more free than total, or all bits set
+// is an Error that names the source.
 Result<Reading> Checked(const Reading& reading, std::string_view source);
 
 // The kinds, each in a file of its own.

@@ -1,5 +1,6 @@
-// NVIDIA's management library. It needs no context and costs no memory, and a
-// question takes about 12 microseconds.
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA's management library. It needs no context and takes no memory of the
+// card, and a reading takes about 12 microseconds.
 #include <array>
 #include <functional>
 #include <memory>
@@ -18,7 +19,7 @@ namespace spillway {
 
 namespace {
 
-// The library's own layouts; the sizes are part of its promise.
+// The library's own layouts; their sizes are part of its ABI.
 struct MemoryV1 {
   unsigned long long total, free, used;
 };
@@ -27,7 +28,7 @@ struct MemoryV2 {
   unsigned long long total, reserved, free, used;
 };
 static_assert(sizeof(MemoryV1) == 24 && sizeof(MemoryV2) == 40);
-// sizeof | 2 << 24. A plain 2 is answered with 13, as if the function was missing.
+// sizeof | 2 << 24. A plain 2 returns 13, as if the function was missing.
 constexpr unsigned kMemoryV2 = 0x02000028;
 
 struct PciInfo {
@@ -44,10 +45,10 @@ constexpr int kNotFound = 6;
 constexpr int kFunctionNotFound = 13;
 constexpr int kVersionMismatch = 25;
 
-// The refusals after which library and handle are as good as before. All other
-// codes, also those not known yet, say that a start from scratch may help: 1 not
-// initialised, 15 lost, 16 to be reset, 17 blocked by the system, 18 driver
-// replaced, 999 a container that lost its devices.
+// Errors after which library and handle still work. After all other codes, also
+// unknown ones, a new start may help: 1 not initialised, 15 lost, 16 to be
+// reset, 17 blocked by the system, 18 driver replaced, 999 a container that
+// lost its devices.
 bool KeepsState(int code) {
   switch (code) {
     case kNotSupported:
@@ -65,8 +66,8 @@ bool KeepsState(int code) {
   }
 }
 
-// The library, bound and initialised. Structs go as void*: so they have one
-// type on both sides of the border, as clang's -fsanitize=function wants.
+// The library, bound and initialised. Structs are passed as void*, so that both
+// sides of the call have one type, as clang's -fsanitize=function requires.
 struct Nvml {
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;
@@ -110,11 +111,11 @@ Status Nvml::Bind(const Library& library) {
   symbols.Need("nvmlDeviceGetUUID", &uuid);
   symbols.May("nvmlErrorString", &error_string);
   symbols.May("nvmlDeviceGetName", &device_name);
-  // Drivers before R510 know only the first version.
+  // Drivers before R510 have only the first version.
   symbols.May("nvmlDeviceGetMemoryInfo_v2", &memory_v2);
   symbols.May("nvmlDeviceGetMemoryInfo", &memory_v1);
   if (memory_v2 == nullptr) symbols.Need("nvmlDeviceGetMemoryInfo", &memory_v1);
-  // Drivers before R450 know no instances.
+  // Drivers before R450 have no instances.
   symbols.May("nvmlDeviceGetMigMode", &mig_mode);
   symbols.May("nvmlDeviceGetMaxMigDeviceCount", &mig_most);
   symbols.May("nvmlDeviceGetMigDeviceHandleByIndex", &mig_by_index);
@@ -135,8 +136,8 @@ class NvmlDevice : public DriverDevice {
     const int code = AskEither(&reading, &call);
     if (code == kNotSupported || (code == 0 && reading.total == 0)) {
       return Error{Code::kUnavailable,
-                   fmt::format("{}: the device shares host memory; source \"host\" is right there",
-                               code == 0 ? fmt::format("{} tells a total of 0", call)
+                   fmt::format("{}: the device shares host memory; use source \"host\" instead",
+                               code == 0 ? fmt::format("{} reports a total of 0", call)
                                          : nvml_.Failed(call, code).message)};
     }
     if (code == 0) return reading;
@@ -145,8 +146,8 @@ class NvmlDevice : public DriverDevice {
   }
 
  private:
-  // The second version tells what the driver keeps for itself; the first counts
-  // that as used.
+  // The second version reports the memory that the driver reserves; the first
+  // counts it as used.
   int AskEither(Reading* reading, std::string_view* call) {
     int code = kFunctionNotFound;
     if (asks_v2_) {
@@ -165,7 +166,7 @@ class NvmlDevice : public DriverDevice {
     reading->total = memory.total;
     reading->free = memory.free;
     reading->reserved.reset();
-    if (code == 0) asks_v2_ = false;  // It would say no each time.
+    if (code == 0) asks_v2_ = false;  // It would fail each time.
     return code;
   }
 
@@ -175,7 +176,7 @@ class NvmlDevice : public DriverDevice {
   bool asks_v2_;
 };
 
-// The text that `ask` (a UUID, a name) gives for a device; empty: none.
+// Returns the text that `ask` (a UUID, a name) gives for a device; empty: none.
 std::string TextOf(int (*ask)(Handle, char*, unsigned), Handle handle) {
   std::array<char, 96> text{};
   if (ask == nullptr || ask(handle, text.data(), text.size()) != 0) return {};
@@ -183,8 +184,8 @@ std::string TextOf(int (*ask)(Handle, char*, unsigned), Handle handle) {
   return text.data();
 }
 
-// The instances of a card in MIG mode. The card itself is left out: its figures
-// are their sum, and are refused to those without rights.
+// Lists the instances of a card in MIG mode. The card itself is left out: its
+// values are their sum, and reading them needs privileges.
 void ListInstances(const Nvml& nvml, Handle card, const std::string& pci, Sighting* sighting) {
   unsigned most = 0;
   if (const int code = nvml.mig_most(card, &most)) {
@@ -214,7 +215,7 @@ void ListInstances(const Nvml& nvml, Handle card, const std::string& pci, Sighti
 
 void ListCard(const Nvml& nvml, unsigned index, Sighting* sighting) {
   Handle card = nullptr;
-  // The count includes cards that we may not open.
+  // The count includes cards that this process may not open.
   if (const int code = nvml.by_index(index, &card)) {
     AddReason(fmt::format("device {}: {}", index,
                           nvml.Failed("nvmlDeviceGetHandleByIndex_v2", code).message),
@@ -234,7 +235,7 @@ void ListCard(const Nvml& nvml, unsigned index, Sighting* sighting) {
   }
   unsigned mig = 0;
   unsigned mig_pending = 0;
-  // Cards without MIG answer 3, not supported.
+  // Cards without MIG return 3, not supported.
   const bool has_mig = nvml.mig_mode != nullptr && nvml.mig_most != nullptr &&
                        nvml.mig_by_index != nullptr &&
                        nvml.mig_mode(card, &mig, &mig_pending) == 0 && mig == 1;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -13,7 +14,7 @@
 namespace spillway {
 
 namespace {
-// For the functions of <cctype>, which take no negative ones.
+// For the functions of <cctype>, which do not accept negative values.
 int Byte(char letter) { return static_cast<unsigned char>(letter); }
 }  // namespace
 
@@ -86,7 +87,7 @@ Result<Found> Choose(const Sighting& sighting, std::string_view kind, std::strin
                         ? one.device
                         : fmt::format("{} ({})", one.device, one.uuid));
   }
-  // What could not be looked at may be the one that is meant.
+  // A device that could not be read may be the one that is named.
   const std::string besides =
       sighting.why_not.empty() ? std::string() : fmt::format("; besides: {}", sighting.why_not);
   return Error{Code::kUnavailable,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AMD's older management library, which every ROCm installation has.
 #include <array>
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/quiet_stderr.h"
 #include "base/symbols.h"
 #include "monitor/source/smi.h"
 
@@ -18,7 +20,7 @@ namespace spillway {
 namespace {
 
 struct RocmSmi {
-  using Id = std::uint32_t;  // An index; it may be another one after the next start.
+  using Id = std::uint32_t;  // An index; may differ after the next initialisation.
   static constexpr const char* kTotalCall = "rsmi_dev_memory_total_get";
   static constexpr const char* kUsageCall = "rsmi_dev_memory_usage_get";
 
@@ -47,8 +49,8 @@ struct RocmSmi {
   void Describe(Id id, Found* found) const;
 };
 
-// The refusals after which the library is as good as before. All other codes,
-// such as 3 (a file of the device is not there), ask for a fresh start.
+// Errors after which the library still works. After all other codes, such as 3
+// (a file of the device is missing), it is initialised again.
 bool RocmSmi::KeepsState(int code) {
   switch (code) {
     case 2:     // Not supported.
@@ -78,10 +80,11 @@ Status RocmSmi::Bind(const Library& library) {
 
 Status RocmSmi::Start() const {
   // By default the library guards each device with a lock in /dev/shm that all
-  // processes share: a neighbour that died holding it, or one with another
-  // glibc, makes rsmi_init wait 5 seconds and fail. We only read, so a lock of
-  // our own will do.
+  // processes share. If a process died while it held the lock, or uses another
+  // glibc, rsmi_init waits 5 seconds and fails. We only read, so a lock within
+  // this process is enough.
   setenv("RSMI_MUTEX_THREAD_ONLY", "1", /*overwrite=*/0);
+  const QuietStderr quiet(kInitTalksMax);
   if (const int code = init(0)) return Failed("rsmi_init", code);
   return {};
 }
@@ -94,8 +97,7 @@ Result<std::vector<RocmSmi::Id>> RocmSmi::Devices() const {
   return ids;
 }
 
-// The domain stands in the high 32 bits; bits 28 to 31 may hold the number of a
-// partition.
+// The high 32 bits are the domain; bits 28 to 31 may hold the number of a partition.
 Result<std::string> RocmSmi::PciOf(Id id) const {
   std::uint64_t pci = 0;
   if (const int code = pci_id(id, &pci)) return Failed("rsmi_dev_pci_id_get", code);
@@ -105,7 +107,7 @@ Result<std::string> RocmSmi::PciOf(Id id) const {
 void RocmSmi::Describe(Id id, Found* found) const {
   std::uint64_t unique = 0;
   if (unique_id != nullptr && unique_id(id, &unique) == 0 && unique != 0) {
-    found->uuid = fmt::format("GPU-{:016x}", unique);  // As ROCm's runtime spells it.
+    found->uuid = fmt::format("GPU-{:016x}", unique);  // As in ROCm's runtime.
   }
   std::array<char, 128> label{};
   if (device_name != nullptr && device_name(id, label.data(), label.size() - 1) == 0 &&

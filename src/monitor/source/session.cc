@@ -1,21 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "monitor/source/session.h"
 
 #include <map>
-#include <mutex>
+
+#include "base/mutex.h"
 
 namespace spillway {
 
 struct Session::Use {
-  std::mutex mutex;
-  int sessions = 0;  // Guarded by mutex.
+  Mutex mutex;
+  int sessions SPILLWAY_GUARDED_BY(mutex) = 0;
 };
 
 Session::Use* Session::UseOf(const std::string& library) {
-  // Never freed: a thread left behind inside a driver may end its session while
-  // the process is exiting.
-  static auto* const kMutex = new std::mutex;
-  static auto* const kUses = new std::map<std::string, Use>;
-  const std::lock_guard lock(*kMutex);
+  // Never freed: a thread abandoned inside a driver may end its session while
+  // the process exits.
+  static auto* const kMutex = new Mutex;
+  static auto* const kUses SPILLWAY_PT_GUARDED_BY(kMutex) = new std::map<std::string, Use>;
+  const MutexLock lock(*kMutex);
   return &(*kUses)[library];
 }
 
@@ -23,7 +25,7 @@ Result<std::unique_ptr<Session>> Session::Begin(const std::string& library,
                                                 const std::function<Status()>& start,
                                                 std::function<void()> stop) {
   Use* const use = UseOf(library);
-  const std::lock_guard lock(use->mutex);
+  const MutexLock lock(use->mutex);
   if (use->sessions == 0) {
     if (const Status started = start(); !started) return started.error();
   }
@@ -32,12 +34,12 @@ Result<std::unique_ptr<Session>> Session::Begin(const std::string& library,
 }
 
 Session::~Session() {
-  const std::lock_guard lock(use_->mutex);
+  const MutexLock lock(use_->mutex);
   if (--use_->sessions > 0) return;
   try {
     stop_();
   } catch (...) {  // NOLINT(bugprone-empty-catch)
-    // AMD's libraries are C++ inside. It is over either way.
+    // AMD's libraries are C++ inside and may throw. The session has ended in any case.
   }
 }
 

@@ -1,7 +1,8 @@
-// A library that wants to be initialised before use and shut down after it. The
+// SPDX-License-Identifier: Apache-2.0
+// A library that must be initialised before use and shut down after it. The
 // first Session of a library in this process initialises it and the last one
-// shuts it down; the count is ours, since AMD SMI keeps none: one source's
-// shutdown would take the library from under all others.
+// shuts it down. The count is kept here, since AMD SMI keeps none: otherwise
+// one source's shutdown would break all others.
 #pragma once
 
 #include <functional>
@@ -15,15 +16,16 @@
 
 namespace spillway {
 
+// Keeps its library initialised while it lives.
 class Session {
  public:
-  // `start` runs only where no other Session of `library` lives, `stop` only
-  // after the last one. Both run under the library's own lock, which nobody
-  // holds while he asks a device.
+  // `start` runs only if no other Session of `library` exists, `stop` only
+  // after the last one ends. Both run under a lock of the library, which is
+  // never held while a device is read.
   static Result<std::unique_ptr<Session>> Begin(const std::string& library,
                                                 const std::function<Status()>& start,
                                                 std::function<void()> stop);
-  // May be slow, as drivers are.
+  // May be slow, like drivers.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -37,9 +39,9 @@ class Session {
   const std::function<void()> stop_;
 };
 
-// The first of `names` that loads, bound and initialised. `Api` is a struct of a
-// library's functions with Status Bind(const Library&), Status Start() const,
-// std::function<void()> Stop() const, and a place for the `session`.
+// Loads the first of `names` that can be loaded, binds and initialises it. `Api`
+// is a struct of a library's functions with Status Bind(const Library&), Status
+// Start() const, std::function<void()> Stop() const, and a member `session`.
 template <typename Api>
 Result<Api> LoadAndBegin(const std::vector<std::string>& names) {
   const Result<Library> library = Library::Open(names);

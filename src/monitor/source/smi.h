@@ -1,10 +1,11 @@
-// What AMD's two management libraries have in common: they tell a total and what
-// is used of it, and partitions of one package share its memory.
+// SPDX-License-Identifier: Apache-2.0
+// The common part of AMD's two management libraries: both report a total and
+// how much of it is used, and partitions of one package share its memory.
 //
 // `Smi` is a struct of the library's functions, for LoadAndBegin, with
-//   Id                       what a device is called inside the library
+//   Id                       a device's identifier inside the library
 //   kTotalCall, kUsageCall   the names of memory_total and memory_usage
-//   KeepsState(code)         whether library and Id are still good after it
+//   KeepsState(code)         whether library and Id are still usable after it
 //   Failed(call, code)       the Error, by SmiError
 //   Devices(), PciOf(id), Describe(id, &found)
 #pragma once
@@ -23,21 +24,25 @@
 
 namespace spillway {
 
-// "0000:1b:00.0" for a domain and the low 16 bits both libraries lay out alike:
-// bus in bits 8 to 15, device in 3 to 7, function in 0 to 2.
+// "0000:1b:00.0" for a domain and 16 low bits, whose layout is the same in both
+// libraries: bus in bits 8 to 15, device in 3 to 7, function in 0 to 2.
 std::string SmiPci(std::uint64_t domain, std::uint64_t low_bits);
 
-// A failed call, in the library's words if it has some for that code.
+// The error of a failed call, with the library's text for that code if there is one.
 using SmiWords = int(int code, const char** words);
 Error SmiError(SmiWords* words_of, std::string_view call, int code);
 
-// Unavailable when more is used than there is.
+// Unavailable if `used` is more than `total`.
 Result<Reading> SmiReading(Bytes total, Bytes used, Scope scope);
 
-// Devices that stand on one bus and device number are partitions of a package.
-// Those with one PCI id between them become one, since each of them tells the
-// figures of the whole package.
+// Devices with one bus and device number are partitions of a package. Those with
+// the same PCI id become one, since each reports the values of the whole package.
 void MarkPartitions(std::vector<Found>* found);
+
+// AMD's libraries write to standard error what they do not find, even without
+// an AMD card; their codes say the same, so that output is suppressed. Output
+// of an initialisation that takes longer than this is shown again.
+constexpr Duration kInitTalksMax = std::chrono::seconds(2);
 
 template <typename Smi>
 class SmiDevice : public DriverDevice {
@@ -46,8 +51,8 @@ class SmiDevice : public DriverDevice {
       : smi_(std::move(smi)), id_(id), scope_(scope) {}
 
   Result<Reading> Ask(bool* gone) override {
-    constexpr int kVram = 0;  // Of the libraries' kinds of memory.
-    // Zero before the calls: the libraries look at what stands there.
+    constexpr int kVram = 0;  // The libraries' number for VRAM.
+    // Zero before the calls: the libraries read these variables.
     std::uint64_t total = 0;
     std::uint64_t used = 0;
     const char* call = Smi::kTotalCall;
@@ -63,7 +68,7 @@ class SmiDevice : public DriverDevice {
 
  private:
   const Smi smi_;
-  const typename Smi::Id id_;  // Good as long as the session lasts.
+  const typename Smi::Id id_;  // Valid as long as the session.
   const Scope scope_;
 };
 

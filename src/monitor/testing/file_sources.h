@@ -1,5 +1,5 @@
-// What the tests of kinds that read files share: a machine whose files are the
-// test's own.
+// SPDX-License-Identifier: Apache-2.0
+// Shared by the tests of kinds that read files: a machine whose files belong to the test.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A folder of files for one test, such as a machine's /sys and /proc.
 #pragma once
 
@@ -30,7 +31,8 @@ class FileTree {
 
   std::string Path(std::string_view file) const { return root_ + "/" + std::string(file); }
 
-  // Whole at once, as the kernel's files change: nobody ever reads half of it.
+  // Replaces the whole file at once, as the kernel's files change: a reader
+  // never sees half of it.
   void Write(std::string_view file, std::string_view text) const {
     const std::filesystem::path path = Path(file);
     std::filesystem::create_directories(path.parent_path());
@@ -38,13 +40,13 @@ class FileTree {
     std::ofstream(beside, std::ios::binary) << text;
     std::filesystem::rename(beside, path);
   }
-  // What holds the file open sees the change, as with one of the kernel's.
+  // Changes the file in place: open descriptors see the change, as with the kernel's files.
   void Overwrite(std::string_view file, std::string_view text) const {
     std::ofstream(Path(file), std::ios::binary | std::ios::trunc) << text;
   }
   void Remove(std::string_view file) const { std::filesystem::remove_all(Path(file)); }
 
-  // With its /sys and /proc in here and no libraries.
+  // A machine with its /sys and /proc in here and no libraries.
   spillway::Machine Machine() const {
     spillway::Machine machine;
     machine.sys = Path("sys");

@@ -1,8 +1,9 @@
-// ARC: used once and used again, each with a memory of who left, which moves the
-// border between the two.
+// SPDX-License-Identifier: Apache-2.0
+// ARC: one list of blocks used once and one of blocks used again. Each remembers blocks it evicted;
+// a hit on these moves the border between the two lists.
 #include <algorithm>
 
-#include "policy/block_list.h"
+#include "replay/order/block_list.h"
 #include "replay/order/orders.h"
 
 namespace spillway {
@@ -52,7 +53,7 @@ class Arc final : public RankedBlockCache {
     }
   }
 
-  // As many are remembered as can be there; never the one about to enter.
+  // Remembers at most as many blocks as the cache holds; never the one being inserted.
   void Trim(BlockId newcomer) {
     for (const Where gone : {kOnceGone, kOftenGone}) {
       while (lists_[gone].size > capacity()) {
@@ -73,7 +74,7 @@ class Arc final : public RankedBlockCache {
   BlockLinks links_;
   BlockLinks::List lists_[5];
   std::vector<Where> where_;
-  double target_ = 0;  // How many used once should be there.
+  double target_ = 0;  // The target size of the list of blocks used once.
 };
 
 }  // namespace

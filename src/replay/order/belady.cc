@@ -1,8 +1,9 @@
-// Belady's order: farthest next use first, deeper first. It must be told the
-// future, and nobody who is not can do better on blocks.
+// SPDX-License-Identifier: Apache-2.0
+// Belady's order: evicts the block with the farthest next use, deeper blocks first. It must know
+// the future; no order that does not can be better on blocks.
 //
-// The blocks a request used that are used next by one and the same request form
-// a run: they wait together and are back together.
+// Blocks of a request that are next used by the same later request form a run: they wait together
+// and return together.
 #include <queue>
 #include <tuple>
 
@@ -50,7 +51,8 @@ class Belady final : public BlockCache {
     }
   };
 
-  // Runs whose next use is now, or was, are pinned or have been counted anew.
+  // A run whose next use is not in the future is pinned or has been pushed again with a new next
+  // use.
   bool MakeRoom(std::uint32_t number) {
     while (!runs_.empty() && runs_.top().count == 0) runs_.pop();
     if (runs_.empty() || runs_.top().next_use <= number) return false;

@@ -1,9 +1,10 @@
-// LRU-2: the use before the last one decides; who was used only once leaves
-// first, oldest first. Uses are remembered without end.
+// SPDX-License-Identifier: Apache-2.0
+// LRU-2: ranks by the use before the last one. Blocks used only once are evicted first, oldest
+// first. Uses are remembered without limit.
 #include <set>
 #include <utility>
 
-#include "policy/block_list.h"
+#include "replay/order/block_list.h"
 #include "replay/order/orders.h"
 
 namespace spillway {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/order/orders.h"
 
 #include <array>
@@ -6,8 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/nearest.h"
-#include "policy/chain_score.h"
-#include "policy/shadow.h"
+#include "replay/order/lru_lfu.h"
 
 namespace spillway {
 namespace {
@@ -18,8 +18,6 @@ constexpr std::array<std::string_view, 12> kNames = {
 
 std::unique_ptr<BlockCache> Make(std::string_view name, std::size_t capacity,
                                  std::uint32_t block_tokens) {
-  // Without a graph in the trace the order by workflow is the score.
-  if (name == "score" || name == "workflow") return std::make_unique<ChainScore>(capacity);
   if (name == "lru") return std::make_unique<LruBlocks>(capacity);
   if (name == "lfu") return std::make_unique<LfuBlocks>(capacity);
   if (name == "s3-fifo") return MakeS3Fifo(capacity);
@@ -42,6 +40,7 @@ bool NeedsNextUse(std::string_view name) { return name == "belady"; }
 
 Result<std::unique_ptr<BlockCache>> MakeReplayPolicy(std::string_view name, std::size_t capacity,
                                                      std::uint32_t block_tokens) {
+  if (name == "score" || name == "workflow") return MakeCacheBlocks(name, capacity, block_tokens);
   std::unique_ptr<BlockCache> made = Make(name, capacity, block_tokens);
   if (made != nullptr) return made;
   return Error{Code::kInvalidArgument,

@@ -1,5 +1,6 @@
-// The cache's own orders over blocks: the very code that ranks entries in the
-// product, at PRESSURE, shown blocks instead.
+// SPDX-License-Identifier: Apache-2.0
+// The product's own orders over blocks: the code that ranks entries in the cache, at PRESSURE, with
+// blocks in place of entries.
 #include <chrono>
 
 #include "policy/order.h"
@@ -96,7 +97,7 @@ class ProductBlocks final : public BlockCache, private FactReader {
         aside_.push_back(id);
         continue;
       }
-      order_->Left(*next);
+      order_->OnRemove(*next);
       idle_.Left(*next);
       set_.Remove(id);
       const BlockId parent = blocks_[id].parent;
@@ -105,18 +106,18 @@ class ProductBlocks final : public BlockCache, private FactReader {
     }
   }
 
-  // Leaves only; no memory to note one shows as one fewer who can leave.
+  // Adds a leaf to the order. If there is no memory for it, it is not evicted.
   void Rank(BlockId id) {
     const Block& block = blocks_[id];
     if (block.facts.children > 0) return;
-    static_cast<void>(order_->Entered({id, 0}, block.facts));
+    static_cast<void>(order_->OnInsert({id, 0}, block.facts));
   }
 
   const std::string_view name_;
   const std::uint32_t block_tokens_;
   BlockSet set_;
   std::vector<Block> blocks_;
-  std::vector<BlockId> aside_;  // Pinned ones that came up.
+  std::vector<BlockId> aside_;  // Pinned blocks that the order returned; added again afterwards.
   Ranking idle_;
   std::unique_ptr<Order> order_;
   std::uint64_t request_ = 0;

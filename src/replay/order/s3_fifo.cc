@@ -1,8 +1,9 @@
-// S3-FIFO: a small queue for newcomers (a tenth), a main one for those used
-// again while in it, and a memory of who left the small one.
+// SPDX-License-Identifier: Apache-2.0
+// S3-FIFO: a small queue for new blocks (a tenth of the capacity), a main queue for blocks used
+// again while in the small one, and a memory of blocks evicted from the small one.
 #include <algorithm>
 
-#include "policy/block_list.h"
+#include "replay/order/block_list.h"
 #include "replay/order/orders.h"
 
 namespace spillway {
@@ -21,7 +22,7 @@ class S3Fifo final : public RankedBlockCache {
     blocks_.resize(blocks);
   }
   void Begin(const Visit&) override { ++request_; }
-  // It keeps its place in the queue; whoever meets it passes it over.
+  // A pinned block keeps its place in the queue; scans skip it.
   void Pin(BlockId block) override { blocks_[block].pinned_by = request_; }
 
   BlockId Victim(BlockId) override {
@@ -51,14 +52,14 @@ class S3Fifo final : public RankedBlockCache {
     std::uint8_t uses = 0;
   };
 
-  // Once round; nobody when all are pinned or move on.
+  // Scans the queue once. kNoBlock: all blocks are pinned or moved on.
   BlockId ScanSmall() {
     for (std::size_t looks = lists_[kSmall].size; looks > 0; --looks) {
       if (const BlockId found = LookAtSmall(); found != kNoBlock) return found;
     }
     return kNoBlock;
   }
-  // As often round as one can have been used, and once more.
+  // Scans as often as a block can have been used, plus once.
   BlockId ScanMain() {
     for (std::size_t looks = (kUsesMax + 1) * lists_[kMain].size; looks > 0; --looks) {
       if (const BlockId found = LookAtMain(); found != kNoBlock) return found;

@@ -1,6 +1,7 @@
-// The rules of the small program Spillway grew from, at equal bytes: a session's
-// whole context is one entry, nothing is shared, and when there is no room the
-// quarter of the entries with most tokens per access leaves.
+// SPDX-License-Identifier: Apache-2.0
+// The rules of the small program that Spillway grew from, with the same capacity in bytes: a
+// session's whole context is one entry, nothing is shared, and when there is no room the quarter of
+// the entries with the most tokens per access is evicted.
 #include <algorithm>
 #include <unordered_map>
 

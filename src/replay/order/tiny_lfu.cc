@@ -1,10 +1,11 @@
-// W-TinyLFU: a window of a hundredth for newcomers; to get from it into the main
-// part one must have been used more often, of late, than who would leave. Counts
-// go to 15 and are halved after ten times as many uses as there is room; they
-// are exact, where the original has a sketch.
+// SPDX-License-Identifier: Apache-2.0
+// W-TinyLFU: new blocks enter a window of a hundredth of the capacity. To move on to the main part,
+// a block must have been used more often of late than the block it would replace. Counts go up to
+// 15 and are halved after ten times as many uses as the capacity. They are exact; the original uses
+// a sketch.
 #include <algorithm>
 
-#include "policy/block_list.h"
+#include "replay/order/block_list.h"
 #include "replay/order/orders.h"
 
 namespace spillway {
@@ -60,7 +61,7 @@ class TinyLfu final : public RankedBlockCache {
       Move(block, kProtected);
       while (lists_[kProtected].size > protected_room_) Move(lists_[kProtected].first, kProbation);
     }
-    // While there is room, nobody has to be better than anybody.
+    // While there is room, no block needs to be better than another.
     if (size() >= capacity()) return;
     while (lists_[kWindow].size > window_room_) Move(lists_[kWindow].first, kProbation);
   }

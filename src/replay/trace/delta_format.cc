@@ -1,7 +1,8 @@
-// The delta-coded traces: a header, a table of sessions, then a request a line:
-// `k` leading ids of the stream's previous line stay, `b` are the ranges behind
-// them. weka has streams (s, a) with ids of the session's own; lmcache has
-// streams s with ids that all share.
+// SPDX-License-Identifier: Apache-2.0
+// The delta-coded formats: a header, a table of sessions, then one request per line. `k` leading
+// ids of the stream's previous line are kept, and `b` lists the ranges after them. weka has streams
+// (s, a) with ids that belong to the session; lmcache has streams s with ids that all streams
+// share.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -88,7 +89,7 @@ class DeltaFormat final : public TraceFormat {
     return fmt::format("{}", *a);
   }
 
-  // How the answer stopped says what the session waits for: a tool, or a human.
+  // How the answer ended tells what the session waits for: a tool, or a human.
   static std::uint32_t State(const Json& line) {
     const auto stop = line.find("x");
     if (stop == line.end()) return 0;

@@ -1,5 +1,6 @@
-// Dynamo's request traces: events, of which request_end carries a chain of
-// 16-token blocks. Tool events are passed over.
+// SPDX-License-Identifier: Apache-2.0
+// Dynamo's request traces: events. A request_end event has a chain of 16-token blocks; tool events
+// are skipped.
 #include <string>
 
 #include <fmt/format.h>

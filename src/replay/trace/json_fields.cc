@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/trace/json_fields.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// The cache's own log of requests; docs/reference/replay.md has its fields.
+// SPDX-License-Identifier: Apache-2.0
+// The cache's own log of requests; docs/reference/replay.md lists its fields.
 #include <fmt/format.h>
 
 #include "replay/trace/trace_format.h"

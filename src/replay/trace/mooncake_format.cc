@@ -1,5 +1,5 @@
-// Mooncake's traces: timestamp (ms), input_length, output_length, hash_ids of
-// 512 tokens each.
+// SPDX-License-Identifier: Apache-2.0
+// Mooncake's traces: timestamp (ms), input_length, output_length, and hash_ids of 512 tokens each.
 #include <string>
 
 #include "replay/trace/trace_format.h"
@@ -24,8 +24,8 @@ class MooncakeFormat final : public TraceFormat {
     }
     request.at_ms = static_cast<std::int64_t>(*at);
     request.tokens = *tokens;
-    // No session is named; the second block tells them apart, since the first
-    // is the system's prompt, which all share.
+    // Sessions have no names. The second block serves as one; the first is the system prompt, which
+    // all share.
     const std::string session =
         ids_.size() > 1 ? "2:" + std::to_string(ids_[1]) : "line:" + std::to_string(lines_);
     request.session = builder->SessionOf(session);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/trace/read_trace.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ constexpr std::size_t kProgressLines = 256;
 
 std::string KnownFormats() { return fmt::format("{}", fmt::join(TraceFormatNames(), ", ")); }
 
-// Reads the lines of one file into a builder.
+// Reads the lines of a file into a builder.
 class Reading {
  public:
   Reading(const std::string& path, const ReadOptions& options) : path_(path), options_(options) {}

@@ -1,4 +1,5 @@
-// A whole trace from a file, whatever its format.
+// SPDX-License-Identifier: Apache-2.0
+// Reads a whole trace from a file of any known format.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,15 @@
 
 namespace spillway {
 
+// How to read a trace.
 struct ReadOptions {
-  std::string format;  // Empty: found by itself.
+  std::string format;  // Empty: detected from the file.
   std::int64_t spacing_ms = 60'000;
-  std::uint32_t group = 0;  // Raw ids of a block; 0: as is usual for the format.
-  bool skip_bad = false;    // Count lines that are broken, and go on.
-  // Called now and then with the share of the file that was read.
+  std::uint32_t group = 0;  // Raw ids per block. 0: the usual number for the format.
+  bool skip_bad = false;    // Count malformed lines and continue.
+  // Called from time to time with the share of the file read so far.
   std::function<void(std::optional<double>)> progress;
-  // Called with each line that is skipped: "line 7: ...".
+  // Called for each skipped line: "line 7: ...".
   std::function<void(const std::string&)> skipped;
 };
 

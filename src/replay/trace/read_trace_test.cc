@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/trace/read_trace.h"
 
 #include <unistd.h>
@@ -84,9 +85,9 @@ TEST_F(ReadTraceTest, MooncakeInOrderOfTime) {
     EXPECT_EQ(trace->references, 6U);
     EXPECT_EQ(trace->input_tokens, 2212U);
     EXPECT_EQ(trace->requests[0].tokens, 600U);
-    EXPECT_EQ(trace->requests[1].tokens, 512U);  // Equal times stay as they came.
+    EXPECT_EQ(trace->requests[1].tokens, 512U);  // Equal times keep their order.
     EXPECT_EQ(trace->requests[2].tokens, 1100U);
-    // The second block names the session.
+    // The second block is the session's name.
     EXPECT_EQ(trace->requests[0].session, trace->requests[2].session);
     EXPECT_NE(trace->requests[0].session, trace->requests[1].session);
     EXPECT_THAT(Chains(*trace),
@@ -110,7 +111,7 @@ TEST_F(ReadTraceTest, WekaUndoesDeltasPlacesSessionsAndGroups) {
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->format, "weka");
   EXPECT_EQ(trace->block_tokens, 128U);
-  // 1 2|3 4, 1 2|50 51, another session's 1 2, then 1 2|3 9 with 10 left out.
+  // 1 2|3 4, 1 2|50 51, another session's 1 2, then 1 2|3 9; 10 is dropped.
   EXPECT_THAT(Chains(*trace),
               ElementsAre(ElementsAre(0, 1), ElementsAre(0, 2), ElementsAre(4), ElementsAre(0, 3)));
   EXPECT_EQ(trace->requests[2].at_ms, 60000);
@@ -176,7 +177,7 @@ TEST_F(ReadTraceTest, TheCachesOwnLogHasStatesAndHints) {
   EXPECT_EQ(trace->requests[0].again, 1);
   EXPECT_TRUE(trace->requests[1].done);
   EXPECT_EQ(trace->requests[2].again, -1);
-  EXPECT_EQ(trace->unique_blocks, 3U);  // 8 alone is not 8 behind 9.
+  EXPECT_EQ(trace->unique_blocks, 3U);  // 8 alone differs from 8 after 9.
 }
 
 TEST_F(ReadTraceTest, ABrokenLineSaysWhereAndWhatWasExpected) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/trace/trace.h"
 
 #include <algorithm>
@@ -48,7 +49,7 @@ void TraceBuilder::Add(TraceRequest request, std::uint32_t stream, std::size_t k
   request.begin = trace_.blocks.size();
   for (std::size_t i = chain.size() * group_; i + group_ <= growing.raw.size(); i += group_) {
     const BlockId parent = chain.empty() ? kNoBlock : chain.back();
-    // The last id of a group names its prefix.
+    // A group is named by its last id, which stands for the whole prefix.
     const Key key{growing.raw[i + group_ - 1], parent, chain.empty() ? scope : 0};
     const BlockId id = ids_.try_emplace(key, static_cast<BlockId>(ids_.size())).first->second;
     chain.push_back(id);
@@ -60,7 +61,7 @@ void TraceBuilder::Add(TraceRequest request, std::uint32_t stream, std::size_t k
   trace_.requests.push_back(request);
 }
 
-// Times of one stream never fall, and equal ones stay as they came: each chain
+// Times of one stream never decrease, and requests with equal times keep their order: so each chain
 // still follows the one it grew from.
 Trace TraceBuilder::Finish() {
   std::vector<std::uint32_t> order(trace_.requests.size());

@@ -1,9 +1,10 @@
-// A trace in memory: requests in order of time, each a chain of blocks. Chains
-// are kept as they grow (how much of the stream's previous one stays, and what
-// is new), so that a trace of a hundred million references takes little room.
+// SPDX-License-Identifier: Apache-2.0
+// A trace in memory: requests in order of time, each with a chain of blocks. A chain is stored as a
+// change of the stream's previous chain (how many leading blocks stay, and the new ones), so that a
+// trace of a hundred million references needs little memory.
 //
-// Block numbers are dense and name whole prefixes: the same number always has
-// the same parent. Two traces that say the same give the same numbers.
+// Block numbers are dense and stand for whole prefixes: the same number always has the same parent.
+// Equal traces get equal numbers.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +14,25 @@
 #include <unordered_map>
 #include <vector>
 
-#include "policy/block_cache.h"
+#include "replay/order/block_cache.h"
 
 namespace spillway {
 
+// One request.
 struct TraceRequest {
   std::int64_t at_ms = 0;
   std::uint64_t session = 0;
   std::uint64_t tokens = 0;  // Of the input.
-  std::uint32_t state = 0;   // What its session waits for afterwards; 0: unknown.
-  std::int8_t again = -1;    // A hint in the trace itself: 0, 1; -1: none.
-  bool done = false;         // The same.
+  std::uint32_t state = 0;   // What the session waits for afterwards. 0: unknown.
+  std::int8_t again = -1;    // A hint in the trace itself: 0 or 1; -1: none.
+  bool done = false;         // A hint in the trace itself.
   std::uint32_t stream = 0;
-  std::uint32_t kept = 0;   // Leading blocks of the stream's previous chain.
-  std::uint64_t begin = 0;  // What is new: where in the trace's blocks, and
-  std::uint32_t count = 0;  // how many.
+  std::uint32_t kept = 0;   // Leading blocks kept from the stream's previous chain.
+  std::uint64_t begin = 0;  // The new blocks: their index in Trace::blocks,
+  std::uint32_t count = 0;  // and how many.
 };
 
+// A whole trace. TraceBuilder makes it; it does not change afterwards.
 class Trace {
  public:
   std::string name;
@@ -41,15 +44,15 @@ class Trace {
   std::size_t unique_blocks = 0;
   std::uint64_t references = 0;
   std::uint64_t input_tokens = 0;
-  std::size_t bad_lines = 0;  // Skipped.
+  std::size_t bad_lines = 0;  // Malformed lines that were skipped.
 };
 
-// Goes through the requests and shows the chain of each.
+// Iterates over the requests and rebuilds the chain of each.
 class TraceWalk {
  public:
   explicit TraceWalk(const Trace& trace) : trace_(trace), chains_(trace.streams) {}
-  // The chain of the next request; it lives until the next call. Only while
-  // there is one.
+  // Returns the chain of the next request, valid until the next call. Requires
+  // more().
   std::span<const BlockId> Next();
   bool more() const { return next_ < trace_.requests.size(); }
   std::size_t next() const { return next_; }
@@ -60,30 +63,31 @@ class TraceWalk {
   std::size_t next_ = 0;
 };
 
-// Makes a trace of what a reader finds, line by line.
+// Builds a trace from what a format reads line by line.
 class TraceBuilder {
  public:
-  // `group` raw ids make a block; a rest of fewer is left out.
+  // `group` raw ids make a block; fewer at the end are dropped.
   explicit TraceBuilder(std::uint32_t group) : group_(group == 0 ? 1 : group) {}
 
+  // A sequence of requests whose chains grow from one another.
   struct Stream {
     std::uint32_t number;
-    std::size_t length;  // Raw ids of its last chain.
-    std::int64_t at_ms;  // Of its last request.
+    std::size_t length;  // Number of raw ids in its last chain.
+    std::int64_t at_ms;  // Time of its last request.
   };
-  // The stream `key` names; made when it is new.
+  // Finds or adds the stream named `key`.
   Stream StreamOf(const std::string& key);
-  // A number for a session's name.
+  // The number of the session named `key`.
   std::uint64_t SessionOf(const std::string& key);
 
-  // `kept` leading raw ids of the stream's previous chain, and `fresh` ones
-  // behind them. Ids of one `scope` are the same wherever they stand first.
+  // Adds a request: `kept` leading raw ids of the stream's previous chain, then the `fresh` ids.
+  // Equal ids in one `scope` at the start of a chain are the same block.
   void Add(TraceRequest request, std::uint32_t stream, std::size_t kept,
            std::span<const std::uint64_t> fresh, std::uint32_t scope);
 
   // Whether anything was added.
   bool empty() const { return trace_.requests.empty(); }
-  // All of it, in order of time.
+  // Returns the trace, in order of time.
   Trace Finish();
 
  private:
@@ -96,6 +100,7 @@ class TraceBuilder {
   struct HashKey {
     std::size_t operator()(const Key& key) const;
   };
+  // A stream's last chain, as raw ids and as blocks.
   struct Growing {
     std::vector<std::uint64_t> raw;
     std::vector<BlockId> blocks;

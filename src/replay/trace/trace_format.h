@@ -1,4 +1,5 @@
-// The formats a trace may have, each a reader of lines.
+// SPDX-License-Identifier: Apache-2.0
+// The formats of traces. Each is a parser of lines.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +15,19 @@
 
 namespace spillway {
 
-// More blocks than this in one request are taken for a mistake.
+// A request with more blocks is considered an error,
 inline constexpr std::size_t kChainMax = std::size_t{1} << 20;
-// And more tokens (bytes, for lmcache) of input.
+// and so is one with more tokens (bytes, for lmcache) of input.
 inline constexpr std::uint64_t kInputMax = std::uint64_t{1} << 32;
 
+// A parser for one format, with the state of the file so far.
 class TraceFormat {
  public:
   virtual ~TraceFormat() = default;
   virtual std::string_view name() const = 0;
-  // One line, an object. An error says what was expected; nothing is added then.
+  // Parses one line, an object. An error says what was expected; nothing is added then.
   virtual Status Line(const Json& line, TraceBuilder* builder) = 0;
-  // Tokens of one raw id, once a line was read.
+  // Tokens per raw id. Known after the first line.
   virtual std::uint32_t id_tokens() const = 0;
 };
 
@@ -36,17 +38,17 @@ struct FormatOptions {
 
 // "mooncake", "weka", "lmcache", "dynamo" and "log".
 std::span<const std::string_view> TraceFormatNames();
-// Null: that name is not known.
+// Null: the name is unknown.
 std::unique_ptr<TraceFormat> MakeTraceFormat(std::string_view name, const FormatOptions& options);
-// Which one a file is that begins with this line; empty: none of them.
+// The format of a file that begins with this line. Empty: unknown.
 std::string_view FindTraceFormat(const Json& first);
-// Raw ids that make one block, when nobody says: 8 of 64 tokens for weka.
+// Raw ids per block by default: 8 of 64 tokens for weka.
 std::uint32_t UsualGroup(std::string_view format);
 
 std::unique_ptr<TraceFormat> MakeMooncakeFormat();
 std::unique_ptr<TraceFormat> MakeDynamoFormat();
 std::unique_ptr<TraceFormat> MakeLogFormat();
-// The delta-coded ones.
+// The delta-coded formats.
 std::unique_ptr<TraceFormat> MakeWekaFormat(const FormatOptions& options);
 std::unique_ptr<TraceFormat> MakeLmcacheFormat(const FormatOptions& options);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replay/trace/trace_lines.h"
 
 #include <sys/stat.h>
@@ -19,7 +20,7 @@ Result<std::size_t> ReadFrom(gzFile file, const std::string& path, char* into, s
   const int count = gzread(file, into, static_cast<unsigned>(bytes));
   int code = Z_OK;
   const char* what = gzerror(file, &code);
-  // An archive that was cut off ends with what it has, and says so only here.
+  // A truncated archive still gives its data; only the code tells that it is truncated.
   if (count >= 0 && code != Z_BUF_ERROR) return static_cast<std::size_t>(count);
   return Error{Code::kUnavailable, fmt::format("can't read '{}': {}", path,
                                                code == Z_ERRNO ? std::strerror(errno) : what)};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A daemon's state over a cache with time and pressure by hand, and clients
 // without sockets: a request in, its reply out.
 #pragma once
@@ -24,16 +25,17 @@ class SessionTest : public ::testing::Test {
     config_.cache.capacity = 64 * kMiB;
   }
 
-  State& Open() {
+  State& Open(State::WallClock wall = nullptr, const void* wall_context = nullptr) {
     events_ = std::make_shared<State::Events>();
     Options options = config_.cache;
     options.clock = clock_;
     options.pressure = pressure_;
-    options.on_event = [events = events_](const Event& event) { events->Hear(event); };
+    options.key_group = &GroupOfKey;
+    options.on_event = [events = events_](const Event& event) { events->OnEvent(event); };
     auto cache = Cache::Open(options);
     if (!cache) throw std::runtime_error(cache.error().message);
     cache_ = std::move(*cache);
-    state_ = std::make_unique<State>(config_, cache_.get(), events_);
+    state_ = std::make_unique<State>(config_, cache_.get(), events_, wall, wall_context);
     session_.authenticated = config_.server.password.empty();
     return *state_;
   }

@@ -1,15 +1,16 @@
-// Memory as O_DIRECT wants it: whole pages, at a page's border.
+// SPDX-License-Identifier: Apache-2.0
+// Memory as O_DIRECT requires it: whole pages that begin at a page border.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <span>
 #include <vector>
 
+#include "base/mutex.h"
 #include "spillway/units.h"
 
 namespace spillway {
@@ -20,10 +21,11 @@ inline bool IsPageAligned(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % kPageBytes == 0;
 }
 
+// Owns its memory and frees it on destruction.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
-  // Rounded up to pages. Its content is whatever was there.
+  // The size is rounded up to pages. The content is uninitialized.
   explicit AlignedBuffer(Bytes bytes)
       : bytes_(PagesUp(bytes)),
         data_(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, bytes_))) {
@@ -41,16 +43,16 @@ class AlignedBuffer {
   std::unique_ptr<std::byte, Release> data_;
 };
 
-// Buffers of one size that are used again. Callable from any thread.
+// A pool of buffers of one size. Callable from any thread.
 class BufferPool {
  public:
   BufferPool(Bytes bytes, std::size_t idle_max) : bytes_(bytes), idle_max_(idle_max) {
-    idle_.reserve(idle_max);  // Giving back needs no memory.
+    idle_.reserve(idle_max);  // Give never allocates.
   }
 
   AlignedBuffer Take() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!idle_.empty()) {
         AlignedBuffer buffer = std::move(idle_.back());
         idle_.pop_back();
@@ -60,15 +62,15 @@ class BufferPool {
     return AlignedBuffer(bytes_);
   }
   void Give(AlignedBuffer buffer) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (idle_.size() < idle_max_) idle_.push_back(std::move(buffer));
   }
 
  private:
   const Bytes bytes_;
   const std::size_t idle_max_;
-  std::mutex mutex_;
-  std::vector<AlignedBuffer> idle_;  // Guarded by mutex_.
+  Mutex mutex_;
+  std::vector<AlignedBuffer> idle_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/disk/backing.h"
 
 #include <algorithm>
@@ -7,13 +8,13 @@ namespace spillway {
 Backing::Backing(Bytes range, Bytes chunk_bytes)
     : range_(range),
       chunk_bytes_(chunk_bytes),
-      is_backed_(static_cast<std::size_t>((range + chunk_bytes - 1) / chunk_bytes)) {}
+      is_clean_(static_cast<std::size_t>((range + chunk_bytes - 1) / chunk_bytes)) {}
 
 std::vector<Extent> Backing::Lacking(const Extent& extent) const {
   std::vector<Extent> runs;
   const Bytes end = (extent.end() + chunk_bytes_ - 1) / chunk_bytes_;
   for (Bytes chunk = extent.at / chunk_bytes_; chunk < end; ++chunk) {
-    if (is_backed_[chunk]) continue;
+    if (is_clean_[chunk]) continue;
     const Bytes at = chunk * chunk_bytes_;
     const Bytes bytes = std::min(chunk_bytes_, range_ - at);
     if (!runs.empty() && runs.back().end() == at) {
@@ -35,11 +36,11 @@ std::vector<Extent> Backing::Idle(const PageAllocator& allocator) const {
   std::vector<Extent> runs;
   for (const auto& [begin, end] : allocator.spans()) {
     const Bytes first = (begin + chunk_bytes_ - 1) / chunk_bytes_;
-    for (Bytes chunk = first; chunk < is_backed_.size(); ++chunk) {
+    for (Bytes chunk = first; chunk < is_clean_.size(); ++chunk) {
       const Bytes at = chunk * chunk_bytes_;
       const Bytes chunk_end = std::min(at + chunk_bytes_, range_);
       if (chunk_end > end) break;
-      if (!is_backed_[chunk]) continue;
+      if (!is_clean_[chunk]) continue;
       if (!runs.empty() && runs.back().end() == at) {
         runs.back().bytes += chunk_end - at;
       } else {
@@ -50,13 +51,13 @@ std::vector<Extent> Backing::Idle(const PageAllocator& allocator) const {
   return runs;
 }
 
-void Backing::Set(const Extent& chunks, bool backed) {
+void Backing::Set(const Extent& chunks, bool clean) {
   const Bytes end = (chunks.end() + chunk_bytes_ - 1) / chunk_bytes_;
   for (Bytes chunk = chunks.at / chunk_bytes_; chunk < end; ++chunk) {
-    if (is_backed_[chunk] == backed) continue;
-    is_backed_[chunk] = backed;
+    if (is_clean_[chunk] == clean) continue;
+    is_clean_[chunk] = clean;
     const Bytes bytes = std::min(chunk_bytes_, range_ - chunk * chunk_bytes_);
-    backed_ = backed ? backed_ + bytes : backed_ - bytes;
+    clean_ = clean ? clean_ + bytes : clean_ - bytes;
   }
 }
 

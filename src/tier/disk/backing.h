@@ -1,6 +1,7 @@
-// Which chunks of the data file have disk space behind them. Pure arithmetic.
-// A chunk gets space before a blob is written into it, and keeps it when its
-// blobs have gone until it is given back (punched).
+// SPDX-License-Identifier: Apache-2.0
+// Records which chunks of the data file have disk space behind them. Pure
+// arithmetic. A chunk gets space before a blob is written into it, and keeps
+// the space after its blobs are deleted until the store punches it out.
 #pragma once
 
 #include <cstddef>
@@ -11,25 +12,27 @@
 
 namespace spillway {
 
+// Not thread-safe; the store calls it with its mutex.
 class Backing {
  public:
   Backing(Bytes range, Bytes chunk_bytes);
 
-  // The chunks that lack space for `extent`, as runs of bytes.
+  // Returns the chunks within `extent` that lack disk space, as runs of bytes.
   std::vector<Extent> Lacking(const Extent& extent) const;
   Bytes LackingBytes(const Extent& extent) const;
-  // The chunks with space that lie wholly within a free span.
+  // Returns the chunks that have disk space and lie entirely within a free span.
   std::vector<Extent> Idle(const PageAllocator& allocator) const;
 
-  void Set(const Extent& chunks, bool backed);
-  Bytes backed() const { return backed_; }
+  // Records that these chunks have disk space, or no longer have it.
+  void Set(const Extent& chunks, bool clean);
+  Bytes clean() const { return clean_; }
   Bytes chunk_bytes() const { return chunk_bytes_; }
 
  private:
   const Bytes range_;
   const Bytes chunk_bytes_;
-  std::vector<bool> is_backed_;
-  Bytes backed_ = 0;
+  std::vector<bool> is_clean_;
+  Bytes clean_ = 0;
 };
 
 }  // namespace spillway

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/disk/blob_header.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x31424f4c42575053;  // "SPWBLOB1"
 constexpr std::uint32_t kVersion = 1;
-// Magic, version, number of pieces, store, place.
+// Magic, version, number of pieces, store, offset.
 constexpr Bytes kHeaderFixedBytes = 8 + 4 + 4 + 16 + 8;
 constexpr Bytes kChecksumBytes = 16;
 
@@ -48,13 +49,13 @@ Result<BlobHeader> DecodeHeader(std::span<const std::byte> bytes, const Hash128&
   if (bytes.size() < kPageBytes) return Corrupt("the header is cut short");
   const auto body = bytes.first(bytes.size() - kChecksumBytes);
   if (Decoder(bytes.last(kChecksumBytes)).GetHash() != checksum) {
-    return Corrupt("the header is another one");
+    return Corrupt("the header's checksum is not the expected one");
   }
   if (Hash128Of(body.data(), body.size()) != checksum) return Corrupt("the header is damaged");
-  // From here on it is what we wrote; what follows guards against ourselves.
+  // The bytes are what this program wrote; the checks below guard against its own errors.
   Decoder in(body);
-  if (in.Get<std::uint64_t>() != kMagic) return Corrupt("the header has another magic number");
-  if (in.Get<std::uint32_t>() != kVersion) return Corrupt("the header has another version");
+  if (in.Get<std::uint64_t>() != kMagic) return Corrupt("the header has a wrong magic number");
+  if (in.Get<std::uint32_t>() != kVersion) return Corrupt("the header has a wrong version");
   const auto count = in.Get<std::uint32_t>();
   BlobHeader header;
   header.store = in.GetHash();

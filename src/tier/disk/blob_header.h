@@ -1,9 +1,9 @@
-// The pages before a value on disk: whose it is, where it lies, and the
-// checksums by which it is known again. docs/design/disk-format.md has the
-// layout.
+// SPDX-License-Identifier: Apache-2.0
+// The pages before a value on disk: the facts of its entry, its place, and the
+// checksums that verify it. docs/design/disk-format.md has the layout.
 //
-// The checksum stands at the end of the last page and covers all before it,
-// padding too: no bit of a header can change unseen.
+// The header's own checksum is at the end of its last page and covers
+// everything before it, padding included, so a change of any bit is detected.
 #pragma once
 
 #include <span>
@@ -17,17 +17,17 @@
 namespace spillway {
 
 struct BlobHeader {
-  Hash128 store;  // The store's name: blobs of another directory are not ours.
-  Bytes at = 0;   // Where in the file it lies: one written elsewhere is not this one.
+  Hash128 store;  // The store's name: blobs of another directory do not match.
+  Bytes at = 0;   // Offset in the file: a header written to another place does not match.
   BlobFacts facts;
   Seal seal;
 };
 
-// Whole pages.
+// Returns the size of the header, in whole pages.
 Bytes HeaderBytes(const BlobFacts& facts);
-// `to` holds HeaderBytes(header.facts). Returns the checksum.
+// `to` has HeaderBytes(header.facts) bytes. Returns the checksum.
 Hash128 EncodeHeader(const BlobHeader& header, std::span<std::byte> to);
-// kCorrupt: the bytes are no header, or not the one with this checksum.
+// kCorrupt: the bytes are no header, or not the header with this checksum.
 Result<BlobHeader> DecodeHeader(std::span<const std::byte> bytes, const Hash128& checksum);
 
 }  // namespace spillway

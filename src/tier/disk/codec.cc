@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/disk/codec.h"
 
 namespace spillway {
@@ -44,7 +45,7 @@ bool Decode(Decoder* in, BlobFacts* facts) {
   facts->parent_generation = in->Get<std::uint64_t>();
   const auto expires = in->Get<std::int64_t>();
   const auto flags = in->Get<std::uint8_t>();
-  // What we would not have written says something we do not know.
+  // Decoding is strict: flags and values that Encode never writes are an error.
   if ((flags & ~kFlags) != 0 || (expires != 0 && (flags & kExpires) == 0)) return false;
   facts->parent_declared = (flags & kParentDeclared) != 0;
   facts->expires_unix_ns.reset();

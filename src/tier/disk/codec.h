@@ -1,6 +1,7 @@
-// Fixed-width little-endian numbers and counted strings, and a blob's facts
-// made of them. A reader checks every length before it is used; what does not
-// fit leaves it failed, and everything read from then on is zero.
+// SPDX-License-Identifier: Apache-2.0
+// Fixed-width little-endian numbers and counted strings, and the encoding of a
+// blob's facts. A Decoder checks each length before it uses it. After a read
+// that does not fit it has failed, and all further reads return zero.
 #pragma once
 
 #include <bit>
@@ -17,6 +18,7 @@ namespace spillway {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
+// Appends encoded values to a vector.
 class Encoder {
  public:
   explicit Encoder(std::vector<std::byte>* out) : out_(out) {}
@@ -43,6 +45,7 @@ class Encoder {
   std::vector<std::byte>* out_;
 };
 
+// Reads encoded values from bytes that need not be valid.
 class Decoder {
  public:
   explicit Decoder(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -66,7 +69,7 @@ class Decoder {
     left_ = left_.subspan(bytes);
     return text;
   }
-  // Whether all that was read was there.
+  // Whether all reads so far succeeded.
   bool ok() const { return ok_; }
   std::size_t left() const { return left_.size(); }
 
@@ -82,13 +85,13 @@ class Decoder {
   bool ok_ = true;
 };
 
-// More than any facts take that a cache would let in: key, parent and meta of
-// 64 KiB each, agent and tenant of 1 KiB.
+// An upper bound for the facts of any entry that the cache accepts: key, parent
+// and meta of 64 KiB each, agent and tenant of 1 KiB.
 inline constexpr Bytes kFactsBytesMax = 256 * kKiB;
 
 Bytes EncodedBytes(const BlobFacts& facts);
 void Encode(const BlobFacts& facts, Encoder* out);
-// False: these are no facts.
+// Returns false if the bytes are not valid facts.
 bool Decode(Decoder* in, BlobFacts* facts);
 
 }  // namespace spillway

@@ -1,4 +1,5 @@
-// What goes on behind: syncs, space, the journal's length.
+// SPDX-License-Identifier: Apache-2.0
+// The store's background work: syncs, disk space, the length of the journal.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -15,10 +16,12 @@ namespace spillway {
 namespace {
 
 constexpr auto kPeriod = std::chrono::seconds(1);
-// What has gone may soon be followed by something else.
+// At most this often a journal that lost its mirror is rewritten with a new one.
+constexpr auto kMirrorRetry = std::chrono::minutes(1);
+// Space of deleted blobs is kept for this long, since other blobs may soon need it.
 constexpr auto kIdleFor = std::chrono::seconds(10);
 
-// False: there is none to be had now.
+// Returns false if the system refuses a thread.
 template <typename Work>
 bool Spawn(std::thread* thread, Work&& work) {
   try {
@@ -44,44 +47,47 @@ void DiskStore::Loop() {
     try {
       RunBackground();
     } catch (const std::bad_alloc&) {
-      // Another time; nothing is half done but what has an owner.
+      // Try again next time; all state is consistent.
     }
-    Guard guard(mutex_);
-    wake_.wait_for(guard, kPeriod, [this] { return stop_ || load_; });
+    const Guard guard(mutex_);
+    wake_.wait_for(mutex_, kPeriod, [this]() SPILLWAY_REQUIRES(mutex_) { return stop_ || load_; });
   }
 }
 
-bool DiskStore::Settle(Duration within) {
-  const bool settled = background_ ? AwaitSettler(within) : SettleNow(false);
-  if (!settled) ++counters_.settle_failures;
+bool DiskStore::FlushDeletes(Duration within) {
+  const bool settled = background_ ? AwaitDeleteFlusher(within) : FlushDeletesNow(false);
+  if (!settled) ++counters_.delete_flush_failures;
   return settled;
 }
 
-bool DiskStore::AwaitSettler(Duration within) {
-  Guard guard(settle_mutex_);
-  if (settle_late_) return false;
-  if (!settler_.joinable() && !Spawn(&settler_, [this] { SettleOnDemand(); })) return false;
-  const std::uint64_t mine = ++settle_wanted_;
-  settle_wake_.notify_one();
-  if (settle_changed_.wait_for(guard, within, [&] { return settled_ >= mine; }))
-    return settle_good_;
-  settle_late_ = true;
+// Waits on a thread of its own that runs FlushJournal and the further steps: a
+// call into a disk that hangs must not block the caller beyond `within`.
+bool DiskStore::AwaitDeleteFlusher(Duration within) {
+  const Guard guard(flush_mutex_);
+  if (flush_late_) return false;
+  if (!delete_flusher_.joinable() && !Spawn(&delete_flusher_, [this] { FlushDeletesOnDemand(); }))
+    return false;
+  const std::uint64_t mine = ++flush_wanted_;
+  flush_wake_.notify_one();
+  const auto is_done = [&]() SPILLWAY_REQUIRES(flush_mutex_) { return flush_done_ >= mine; };
+  if (flush_changed_.wait_for(flush_mutex_, within, is_done)) return flush_good_;
+  flush_late_ = true;
   return false;
 }
 
-void DiskStore::SettleOnDemand() {
-  Guard guard(settle_mutex_);
+void DiskStore::FlushDeletesOnDemand() {
+  UniqueLock guard(flush_mutex_);
   for (;;) {
-    settle_wake_.wait(guard, [this] { return settle_stop_ || settle_wanted_ > settled_; });
-    if (settle_stop_) return;
-    const std::uint64_t until = settle_wanted_;
+    while (!flush_stop_ && flush_wanted_ <= flush_done_) flush_wake_.wait(flush_mutex_);
+    if (flush_stop_) return;
+    const std::uint64_t until = flush_wanted_;
     guard.unlock();
-    const bool good = SettleNow(false);
+    const bool good = FlushDeletesNow(false);
     guard.lock();
-    settled_ = until;
-    settle_good_ = good;
-    settle_late_ = false;
-    settle_changed_.notify_all();
+    flush_done_ = until;
+    flush_good_ = good;
+    flush_late_ = false;
+    flush_changed_.notify_all();
   }
 }
 
@@ -106,12 +112,12 @@ void DiskStore::LoadOrFail(const FoundCall& found) {
   try {
     return Load(found);
   } catch (const std::bad_alloc&) {
-    // What we did not see may be there: nothing is touched any more.
+    // Blobs that were not seen may exist: nothing is touched any more.
     const Guard guard(mutex_);
     health_ = Health::kDown;
     why_ = "no memory";
   }
-  // Everybody waits for an end of this.
+  // The caller waits for `done`, so it must be told even without memory.
   for (bool told = false; !told && !stop_;) {
     try {
       found({}, true);
@@ -122,13 +128,14 @@ void DiskStore::LoadOrFail(const FoundCall& found) {
   }
 }
 
-// Is the directory still there, and how much space has its file system?
+// Checks that the data file is still there, and reads the free space of the file system.
 void DiskStore::LookAround() {
   FileFacts facts;
   const int result = files_->Stat(data_path_, &facts);
   if (result == -ENOENT || result == -ENOTDIR ||
       (result == 0 && facts.number != opening_.data_facts.number)) {
-    Worsen(Health::kDown, fmt::format("disk: {} has gone from under us", data_path_));
+    Worsen(Health::kDown,
+           fmt::format("disk: {} was removed or replaced while it was open", data_path_));
   }
   SpaceFacts space;
   if (files_->FreeSpace(directory_, &space) != 0) return;
@@ -137,7 +144,7 @@ void DiskStore::LookAround() {
 }
 
 Status DiskStore::Sync() {
-  const std::lock_guard syncing(sync_mutex_);
+  const MutexLock syncing(sync_mutex_);
   std::uint64_t round = 0;
   bool data_dirty = false;
   {
@@ -147,8 +154,10 @@ Status DiskStore::Sync() {
     data_dirty = std::exchange(data_dirty_, false) && !data_untrusted_;
   }
   Status status = FlushJournal();
-  if (!status && IsSettled()) status = {};  // By other means.
-  // The data first: a record on stable storage tells of bytes that are there.
+  if (!status && AreDeletesFlushed())
+    status = {};  // The pending deletes took effect by other means.
+  // Data before journal: a record on stable storage must name bytes that are on
+  // stable storage, too.
   if (data_dirty) {
     if (Status synced = SyncData(round); !synced) return synced;
   }
@@ -168,12 +177,13 @@ Status DiskStore::SyncData(std::uint64_t round) {
     synced_round_ = round;
     return {};
   }
-  // The kernel may have dropped what it could not write, and says so once:
-  // what was written since the last good sync is lost, whatever a second try
-  // would say.
+  // The kernel may drop pages that it could not write, and reports that only
+  // once. So everything written since the last good sync counts as lost, even
+  // if a second sync would succeed.
   ++counters_.sync_failures;
   LoseUnsynced();
-  Error error{Code::kUnavailable, "sync failed"};  // In so few words if there is no memory.
+  // Used if there is no memory for a longer message.
+  Error error{Code::kUnavailable, "sync failed"};
   try {
     error = SystemError(-result, "sync", data_path_);
   } catch (const std::bad_alloc&) {
@@ -192,9 +202,9 @@ void DiskStore::LoseUnsynced() {
     Entry& entry = entries_[id];
     if (entry.state != State::kPublished || entry.round <= synced_round_) continue;
     entry.state = State::kLost;
-    journal_live_ -= entry.place.bytes;
-    if (!entry.is_revoked) Forget(id, entry.place.sequence);
-    entry.place = {};
+    journal_live_ -= entry.place.bytes + entry.deadline_place.bytes;
+    if (!entry.is_tombstoned) Forget(id, entry.place.sequence);
+    entry.place = entry.deadline_place = {};
   }
 }
 
@@ -202,7 +212,7 @@ Status DiskStore::SyncJournal() {
   const int result = journal_.Sync();
   ++counters_.syncs;
   if (result == 0) return {};
-  // What the file holds is not known any more; a new one says all of it again.
+  // The content of the file is unknown now; a new journal repeats all of it.
   ++counters_.sync_failures;
   std::string why;
   if (journal_.Rewrite(&why) == Journal::Rewritten::kDone) return {};
@@ -210,16 +220,16 @@ Status DiskStore::SyncJournal() {
   return Error{Code::kUnavailable, why};
 }
 
-// Disk space of chunks without a blob goes back when it has been much for a
-// while, or when the file system is short of it. With mutex_ and grow_mutex_.
+// Punches out chunks without blobs when there has been much such space for a while,
+// or when the file system is short of space.
 bool DiskStore::IsTimeToGiveBack() {
   const Bytes used = allocator_.range() - allocator_.free();
-  const Bytes idle = backing_.backed() - std::min(backing_.backed(), used);
+  const Bytes idle = backing_.clean() - std::min(backing_.clean(), used);
   const Bytes chunk = backing_.chunk_bytes();
   if (idle == 0) return false;
   if (health_ == Health::kLoading || available_ < min_free_ + 4 * chunk) return true;
   const TimePoint now = clock_->Now();
-  if (idle <= 8 * chunk || idle <= backing_.backed() / 2) {
+  if (idle <= 8 * chunk || idle <= backing_.clean() / 2) {
     much_idle_since_.reset();
     return false;
   }
@@ -228,9 +238,9 @@ bool DiskStore::IsTimeToGiveBack() {
 }
 
 void DiskStore::GiveBackIdle() {
-  // While we have it nobody writes into a chunk that has just been given out:
-  // a write asks for the chunk's space first, and waits.
-  const std::lock_guard growing(grow_mutex_);
+  // While grow_mutex_ is held no thread writes into a newly allocated chunk: a
+  // write first asks for disk space and waits for the mutex.
+  const MutexLock growing(grow_mutex_);
   std::vector<Extent> runs;
   {
     const Guard guard(mutex_);
@@ -240,7 +250,7 @@ void DiskStore::GiveBackIdle() {
   }
   for (const Extent& run : runs) {
     if (files_->Punch(opening_.data.get(), run.at, run.bytes) != 0) {
-      can_punch_ = false;  // It stays ours, and is used again.
+      can_punch_ = false;  // The space stays allocated and is reused.
       return;
     }
     const Guard guard(mutex_);
@@ -249,7 +259,7 @@ void DiskStore::GiveBackIdle() {
 }
 
 void DiskStore::ShortenJournal() {
-  const std::lock_guard syncing(sync_mutex_);
+  const MutexLock syncing(sync_mutex_);
   const Bytes bytes = journal_.bytes();
   Bytes live = 0;
   {
@@ -257,13 +267,16 @@ void DiskStore::ShortenJournal() {
     live = journal_live_;
   }
   const bool is_long = bytes > 2 * live + journal_slack_ && bytes > journal_retry_;
-  if (!is_long && !journal_.is_broken()) return;
+  const TimePoint now = clock_->Now();
+  const bool lacks_mirror = !journal_.is_mirrored() && now >= mirror_retry_;
+  if (!is_long && !journal_.is_broken() && !lacks_mirror) return;
+  mirror_retry_ = now + kMirrorRetry;
   std::string why;
   switch (journal_.Rewrite(&why)) {
     case Journal::Rewritten::kDone:
       journal_retry_ = 0;
       break;
-    case Journal::Rewritten::kNot:  // A long one does, too; a broken one does not.
+    case Journal::Rewritten::kNot:  // A long journal still works; a broken one does not.
       journal_retry_ = bytes + journal_slack_;
       if (journal_.is_broken()) Worsen(Health::kReadOnly, why);
       break;

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every file call of a scripted run fails, once and for good: nothing crashes,
-// no byte is wrong, no descriptor leaks, and what was firm before stays so.
+// no byte is wrong, no descriptor leaks, and durable blobs stay durable.
 #include <cerrno>
 
 #include <gmock/gmock.h>
@@ -18,8 +19,8 @@ using Health = BlobStore::Health;
 
 class DiskFaultTest : public testing::DiskStoreTest {
  protected:
-  // Opens, writes, frees, reads, syncs, closes, opens again. Whatever fails is
-  // passed over; what succeeds must be right.
+  // Opens, writes, frees, reads, syncs, closes, opens again. Failures are
+  // ignored; successful reads must be correct.
   void Play() {
     options_.journal_slack = kKiB;
     for (int life = 0; life < 2; ++life) {
@@ -48,7 +49,7 @@ class DiskFaultTest : public testing::DiskStoreTest {
       store_.reset();
     }
   }
-  // With whole files again, the store opens, and what it has is right.
+  // With working files again, the store opens, and all its blobs are correct.
   void Recover() {
     faulty_->Heal();
     Reopen();
@@ -95,8 +96,8 @@ TEST_F(DiskFaultTest, EveryCallMayFail) {
 TEST_F(DiskFaultTest, WhatWasSyncedSurvivesEveryFaultThatFollows) {
   StartAnew();
   Reopen();
-  const BlobFacts firm = FactsOf("firm", 20'000);
-  MustPut(firm);
+  const BlobFacts durable = FactsOf("durable", 20'000);
+  MustPut(durable);
   ASSERT_TRUE(store_->Sync());
   const std::uint64_t before = faulty_->calls();
   Play();
@@ -105,15 +106,15 @@ TEST_F(DiskFaultTest, WhatWasSyncedSurvivesEveryFaultThatFollows) {
     SCOPED_TRACE(fmt::format("call {} of {}", n, calls));
     StartAnew();
     Reopen();
-    MustPut(firm);
+    MustPut(durable);
     ASSERT_TRUE(store_->Sync());
     store_.reset();
     faulty_->FailAt(faulty_->calls() + n, EIO, n % 2 == 0);
     Play();
     faulty_->Heal();
     Reopen();
-    ASSERT_TRUE(found_.contains("firm"));
-    ExpectGood(found_.at("firm").id, firm);
+    ASSERT_TRUE(found_.contains("durable"));
+    ExpectGood(found_.at("durable").id, durable);
     if (HasFailure()) return;
   }
 }
@@ -146,10 +147,10 @@ TEST_F(DiskFaultTest, AFailedSyncOfTheDataLosesWhatCameSinceTheLastGoodOne) {
   EXPECT_FALSE(found_.contains("lost"));
 }
 
-TEST_F(DiskFaultTest, AWriteUnderWayWhenASyncFailsIsNotPublished) {
+TEST_F(DiskFaultTest, AWriteInFlightWhenASyncFailsIsNotPublished) {
   Reopen();
   MustPut(FactsOf("before", 10));
-  const BlobFacts facts = FactsOf("under way", 2 * kMiB);
+  const BlobFacts facts = FactsOf("in flight", 2 * kMiB);
   const auto id = store_->Allocate(facts);
   ASSERT_TRUE(id);
   int writes = 0;
@@ -227,7 +228,7 @@ TEST_F(DiskFaultTest, AFailedWriteOfTheJournalPublishesNothing) {
 
 TEST_F(DiskFaultTest, ATailThatCanNotBeTakenBackIsNotWrittenBehind) {
   Reopen();
-  faulty_->SetWriteMax(30);  // Half of a record arrives.
+  faulty_->SetWriteMax(30);  // Half of a record is written.
   int journal_writes = 0;
   const BlobFacts first = FactsOf("a", 0);
   faulty_->SetScript([&](FileCall call, std::uint64_t, int) {
@@ -312,7 +313,7 @@ TEST_F(DiskFaultTest, AFileCutShortIsCorruptNowAndAbsentLater) {
   const BlobId a_id = MustPut(a);
   const BlobId b_id = MustPut(b);
   auto content = memory_->Content("/disk/store/blobs");
-  content.resize(3 * kPageBytes);  // All of a, one page of b.
+  content.resize(3 * kPageBytes);  // All of a and one page of b.
   memory_->SetContent("/disk/store/blobs", content);
   ExpectGood(a_id, a);
   EXPECT_EQ(Failure(b_id, b), Code::kCorrupt);

@@ -1,4 +1,5 @@
-// Directories that can't be used are refused, and stay as they were.
+// SPDX-License-Identifier: Apache-2.0
+// Directories that cannot be used are refused and stay unchanged.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -24,7 +25,7 @@ using ::testing::Not;
 
 class DiskOpenTest : public testing::DiskStoreTest {
  protected:
-  // Everything but the journal's version as it was.
+  // Changes only the version in the journal.
   void SetVersion(std::uint32_t version) {
     Reopen();
     MustPut(FactsOf("a", 10));
@@ -41,8 +42,8 @@ TEST_F(DiskOpenTest, ANewerFormatIsRefusedAndLeftAlone) {
   const auto names = memory_->Names();
   const auto journal = memory_->Content(kJournal);
   const auto blobs = memory_->Content("/disk/store/blobs");
-  EXPECT_THAT(Refusal(), AllOf(HasSubstr(kJournal), HasSubstr("version 2"), HasSubstr("newer"),
-                               HasSubstr("version 1")));
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr(kJournal), HasSubstr("version 4"), HasSubstr("newer"),
+                               HasSubstr("version 3"), HasSubstr("program that wrote it")));
   EXPECT_EQ(memory_->Names(), names);
   EXPECT_EQ(memory_->Content(kJournal), journal);
   EXPECT_EQ(memory_->Content("/disk/store/blobs"), blobs);
@@ -133,7 +134,7 @@ TEST_F(DiskOpenTest, JournalsLeftBehindAreRemoved) {
   EXPECT_EQ(std::count(names.begin(), names.end(), "/disk/store/notes"), 1) << "not ours";
 }
 
-// On the machine's own files.
+// On the real file system.
 class DiskDirectoryTest : public ::testing::Test {
  protected:
   DiskDirectoryTest() {
@@ -214,7 +215,7 @@ TEST_F(DiskDirectoryTest, HeldByAnotherProcessIsRefusedUntilThatHasGone) {
     (void)!::write(ready[1], &answer, 1);
     char ignored = 0;
     (void)!::read(finish[0], &ignored, 1);
-    ::_exit(0);  // As a kill would: nothing is closed in order.
+    ::_exit(0);  // Like a kill: nothing is closed properly.
   }
   char answer = 0;
   ASSERT_EQ(::read(ready[0], &answer, 1), 1);

@@ -1,4 +1,5 @@
-// On the machine's files: io_uring, full disks, kills, threads.
+// SPDX-License-Identifier: Apache-2.0
+// On the real file system: io_uring, full disks, kills, threads.
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -26,7 +27,7 @@ using testing::FoundMap;
 using testing::LoadAll;
 using testing::Put;
 
-// What this thread has worked: on a busy machine the wall clock counts others' work, too.
+// Processor time of this thread: on a busy machine wall time includes other work.
 double ThreadSeconds() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);  // real world: what it cost this thread
@@ -99,15 +100,15 @@ TEST_F(DiskRealTest, FourThreadsWriteReadAndFreeWhileItSyncs) {
   Reopen();
   constexpr int kThreads = 4;
   std::atomic<int> stored{0};
-  // Accounts are the strand's business: one thread at a time.
-  std::mutex strand;
+  // Allocate and Free belong to the strand: one thread at a time.
+  Mutex strand;
   const auto work = [&](int thread) {
     std::mt19937_64 random(static_cast<std::uint64_t>(thread));
     std::vector<std::pair<BlobId, BlobFacts>> mine;
     for (int i = 0; i < 60; ++i) {
       const BlobFacts facts = FactsOf(fmt::format("{} {}", thread, i), random() % (2 * kMiB));
       Result<BlobId> id = [&] {
-        const std::lock_guard lock(strand);
+        const MutexLock lock(strand);
         return store_->Allocate(facts);
       }();
       if (id) {
@@ -125,7 +126,7 @@ TEST_F(DiskRealTest, FourThreadsWriteReadAndFreeWhileItSyncs) {
         const std::size_t victim = random() % mine.size();
         const Status status = Check(store_.get(), mine[victim].first, mine[victim].second);
         EXPECT_TRUE(status) << status.error().message;
-        const std::lock_guard lock(strand);
+        const MutexLock lock(strand);
         store_->Free(mine[victim].first);
         mine.erase(mine.begin() + static_cast<std::ptrdiff_t>(victim));
       }
@@ -140,7 +141,7 @@ TEST_F(DiskRealTest, FourThreadsWriteReadAndFreeWhileItSyncs) {
   for (const auto& [key, found] : found_) EXPECT_TRUE(Check(store_.get(), found.id, found.facts));
 }
 
-// The child puts until it is killed, and tells of each one that was put.
+// The child writes blobs until it is killed, and reports each one that was written.
 TEST_F(DiskRealTest, WhatWasWrittenSurvivesAKill) {
   options_.background = false;
   for (int round = 0; round < 5; ++round) {
@@ -207,7 +208,7 @@ TEST_F(DiskRealTest, AFullFileSystemIsNoMemoryAndPassesBy) {
   EXPECT_GE(blobs.size(), 3U);
   EXPECT_EQ(store_->health(), BlobStore::Health::kGood);
   for (const auto& [id, facts] : blobs) EXPECT_TRUE(Check(store_.get(), id, facts));
-  // What is freed can be had again, by us at once.
+  // Freed space can be allocated again at once.
   store_->Free(blobs.back().first);
   blobs.pop_back();
   EXPECT_TRUE(Put(store_.get(), FactsOf("again", kMiB)));
@@ -249,7 +250,7 @@ TEST_F(DiskRealTest, AHundredThousandEntriesLoadWithinASecond) {
   options_.background = false;
   Reopen();
   store_.reset();
-  // A journal as it would be, over a file of holes.
+  // A realistic journal over a data file of holes.
   std::vector<std::byte> journal;
   {
     auto files = RealFiles(false);
@@ -296,7 +297,7 @@ TEST_F(DiskRealTest, AHundredThousandEntriesLoadWithinASecond) {
   RecordProperty("milliseconds", static_cast<int>(took * 1000));
   RecordProperty("file_calls", static_cast<int>(files->calls()));
   EXPECT_LT(took, kSanitized ? 60.0 : 5.0) << "a second on a machine of its own";
-  // Nor does it wait for the disk once for each of them.
+  // Nor does it wait for the disk once per blob.
   EXPECT_LT(files->calls(), 1000U);
 }
 

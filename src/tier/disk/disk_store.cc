@@ -1,4 +1,5 @@
-// Accounts, and who has which place. Nothing here touches a file.
+// SPDX-License-Identifier: Apache-2.0
+// The store's counters and the allocation of extents. Nothing here touches a file.
 #include "tier/disk/disk_store.h"
 
 #include <algorithm>
@@ -19,9 +20,9 @@ Bytes DiskStore::allocated() const {
 }
 
 Bytes DiskStore::held() const {
-  const Bytes journal = journal_.bytes();
+  const Bytes journal = journal_.held();
   const Guard guard(mutex_);
-  return backing_.backed() + journal;
+  return backing_.clean() + journal;
 }
 
 BlobStore::Health DiskStore::health() const {
@@ -34,21 +35,21 @@ bool DiskStore::has_unseen() const {
   return health_ == Health::kDown && !is_loaded_ && !is_void_;
 }
 
-void DiskStore::RevokeUnseen() {
+void DiskStore::TombstoneUnseen() {
   const Guard guard(mutex_);
-  unseen_revoked_ = !is_void_;
+  unseen_tombstoned_ = !is_void_;
 }
 
-bool DiskStore::needs_settling() const {
+bool DiskStore::has_pending_deletes() const {
   if (journal_.anything_queued()) return true;
   const Guard guard(mutex_);
-  return owed_ > spoiled_ || unseen_revoked_ || health_ == Health::kLoading;
+  return owed_ > spoiled_ || unseen_tombstoned_ || health_ == Health::kLoading;
 }
 
-std::string DiskStore::unsettled_why() const {
+std::string DiskStore::pending_why() const {
   const Guard guard(mutex_);
-  // Owed, and nothing went wrong so far.
-  return owed_ > 0 && unsettled_why_.empty() ? "it has not answered yet" : unsettled_why_;
+  // Deletes are pending, and no error has occurred so far.
+  return owed_ > 0 && pending_why_.empty() ? "the disk has not answered yet" : pending_why_;
 }
 
 std::string DiskStore::why() const {
@@ -69,14 +70,21 @@ BlobStoreStats DiskStore::stats() const {
   stats.sync_failures = counters_.sync_failures;
   stats.recovered = counters_.recovered;
   stats.recovery_rejected = counters_.recovery_rejected;
-  stats.settle_failures = counters_.settle_failures;
+  stats.recovery_mended = counters_.recovery_mended;
+  stats.recovery_given_up = counters_.recovery_given_up;
+  stats.delete_flush_failures = counters_.delete_flush_failures;
   stats.voided = counters_.voided;
   stats.direct = opening_.direct;
   stats.together = files_->together();
   const Guard guard(mutex_);
-  stats.unsettled = owed_ - spoiled_ + (unseen_revoked_ ? 1 : 0);
+  stats.deletes_pending = owed_ - spoiled_ + (unseen_tombstoned_ ? 1 : 0);
   stats.quarantined = quarantined_;
   return stats;
+}
+
+bool DiskStore::is_out_of_space() const {
+  const Guard guard(mutex_);
+  return clock_->Now() < no_growth_until_;
 }
 
 void DiskStore::Worsen(Health health, const std::string& why) {
@@ -108,14 +116,15 @@ Result<BlobId> DiskStore::Allocate(const BlobFacts& facts) {
   const Bytes used = allocator_.range() - allocator_.free();
   if (used + bytes > quota_) return full("the quota is used up");
   const Bytes growable = GrowableBytes();
-  const auto extent = allocator_.Find(bytes, [&](const Extent& candidate) -> std::optional<Bytes> {
-    if (candidate.end() > quota_) return std::nullopt;
-    const Bytes lacking = backing_.LackingBytes(candidate);
-    if (lacking > growable) return std::nullopt;
-    return lacking;
-  });
-  if (!extent) return full("what is free is in pieces, or the file system is full");
-  // What follows can't fail.
+  const auto extent = allocator_.Find(
+      bytes, [&](const Extent& candidate) SPILLWAY_REQUIRES(mutex_) -> std::optional<Bytes> {
+        if (candidate.end() > quota_) return std::nullopt;
+        const Bytes lacking = backing_.LackingBytes(candidate);
+        if (lacking > growable) return std::nullopt;
+        return lacking;
+      });
+  if (!extent) return full("free space is too fragmented, or the file system is full");
+  // Nothing below can fail.
   if (idle_ids_.empty()) {
     if (entries_.size() == entries_.capacity()) entries_.reserve(2 * entries_.size() + 16);
     idle_ids_.reserve(entries_.capacity());
@@ -143,32 +152,48 @@ Result<BlobId> DiskStore::Allocate(const BlobFacts& facts) {
 void DiskStore::Free(BlobId id) { Leave(id, false); }
 void DiskStore::Quarantine(BlobId id) { Leave(id, true); }
 
-void DiskStore::Revoke(BlobId id) {
+void DiskStore::Tombstone(BlobId id) {
   const Guard guard(mutex_);
   Entry& entry = entries_[id];
   assert(id < entries_.size() && entry.state != State::kFree);
-  if (std::exchange(entry.is_revoked, true)) return;
-  // Behind its own record, if that is still on its way.
+  if (std::exchange(entry.is_tombstoned, true)) return;
+  // The delete goes behind the blob's own record if that is still queued.
   const std::uint64_t sequence = entry.place.bytes > 0 ? entry.place.sequence : entry.queued;
   if (sequence != 0) Forget(id, sequence);
 }
 
-void DiskStore::Forget(BlobId id, std::uint64_t sequence) {
+// While the blob's record is not yet queued, Write puts the new deadline into that record.
+void DiskStore::ChangeDeadline(BlobId id, std::optional<std::int64_t> expires_unix_ns) {
+  const Guard guard(mutex_);
   Entry& entry = entries_[id];
-  assert(entry.owed == 0);
-  entry.owed = sequence;
+  assert(id < entries_.size() && entry.state != State::kFree);
+  entry.expires_unix_ns = expires_unix_ns;
+  ++entry.changes;
+  if (entry.sequence() != 0 && !entry.is_tombstoned) List(id);
+}
+
+void DiskStore::List(BlobId id) {
+  Entry& entry = entries_[id];
+  if (std::exchange(entry.is_listed, true)) return;
   entry.owed_next = kNoBlob;
   (owed_first_ == kNoBlob ? owed_first_ : entries_[owed_last_].owed_next) = id;
   owed_last_ = id;
   ++owed_;
 }
 
+void DiskStore::Forget(BlobId id, std::uint64_t sequence) {
+  assert(entries_[id].owed == 0);
+  entries_[id].owed = sequence;
+  List(id);
+}
+
+// Clears the entry's pending change. The entry is no longer in the list.
 void DiskStore::Acquit(BlobId id) {
   Entry& entry = entries_[id];
   --owed_;
   if (entry.is_spoiled) --spoiled_;
   entry.owed = 0;
-  entry.is_spoiled = entry.is_left_out = false;
+  entry.is_listed = entry.is_spoiled = entry.is_left_out = false;
   if (entry.state != State::kGone) return;
   entry = {};
   idle_ids_.push_back(id);
@@ -179,30 +204,48 @@ std::size_t DiskStore::Owed() {
   return owed_;
 }
 
-std::size_t DiskStore::Gone(std::uint64_t before, std::span<std::uint64_t> sequences) {
+std::size_t DiskStore::Changes(std::uint64_t before, std::span<Journal::Change> changes) {
   const Guard guard(mutex_);
   std::size_t count = 0;
-  for (BlobId id = owed_first_; id != kNoBlob && count < sequences.size();) {
-    const Entry& entry = entries_[id];
-    if (entry.owed >= before) break;
-    sequences[count++] = entry.owed;
+  for (BlobId id = owed_first_; id != kNoBlob && count < changes.size();) {
+    Entry& entry = entries_[id];
+    entry.is_end_telling = entry.owed != 0;
+    entry.changes_telling = entry.changes;
+    const std::uint64_t put = entry.is_end_telling ? entry.owed : entry.sequence();
+    if (put >= before) break;
+    changes[count++] = {put, entry.is_end_telling, entry.expires_unix_ns};
     id = entry.owed_next;
   }
   return count;
 }
 
-void DiskStore::Told(std::size_t count) {
+// Meanwhile there may have been another deadline, or a delete: then that one is pending.
+void DiskStore::Told(std::span<const Journal::Place> places) {
   const Guard guard(mutex_);
-  for (; count > 0; --count) {
+  for (const Journal::Place& place : places) {
     const BlobId id = owed_first_;
-    owed_first_ = entries_[id].owed_next;
-    Acquit(id);
+    Entry& entry = entries_[id];
+    owed_first_ = entry.owed_next;
+    if (owed_first_ == kNoBlob) owed_last_ = kNoBlob;
+    if (!entry.is_end_telling && entry.state == State::kPublished) {
+      journal_live_ += place.bytes;
+      journal_live_ -= entry.deadline_place.bytes;
+      entry.deadline_place = place;
+    }
+    const bool is_done =
+        entry.is_end_telling || (entry.owed == 0 && entry.changes == entry.changes_telling);
+    if (is_done) {
+      Acquit(id);
+    } else {
+      entry.is_listed = false;
+      --owed_;
+      List(id);
+    }
   }
-  if (owed_first_ == kNoBlob) owed_last_ = kNoBlob;
-  if (owed_ == 0) unsettled_why_.clear();
+  if (owed_ == 0) pending_why_.clear();
 }
 
-// Without memory for that its place is simply free.
+// Without memory for the quarantine list the extent is simply freed.
 bool DiskStore::Isolate(const Extent& extent) {
   try {
     quarantine_.push_back(extent);
@@ -218,13 +261,13 @@ void DiskStore::Leave(BlobId id, bool quarantine) {
   assert(id < entries_.size() && entries_[id].state != State::kFree);
   Entry& entry = entries_[id];
   if (entry.place.bytes > 0) {
-    if (!entry.is_revoked) Forget(id, entry.place.sequence);
-    journal_live_ -= entry.place.bytes;
-  } else if (entry.queued != 0 && entry.owed == 0 && !entry.is_revoked && journal_.is_broken()) {
-    Forget(id, entry.queued);  // It may stand in the tail that could not be taken back.
+    if (!entry.is_tombstoned) Forget(id, entry.place.sequence);
+    journal_live_ -= entry.place.bytes + entry.deadline_place.bytes;
+  } else if (entry.queued != 0 && entry.owed == 0 && !entry.is_tombstoned && journal_.is_broken()) {
+    Forget(id, entry.queued);  // Its record may be in the tail that could not be truncated.
   }
   allocated_ -= entry.size;
-  // Whoever gets its place has the journal told before it writes there.
+  // Before the extent's next blob is written, the journal records this delete.
   if (!quarantine || !Isolate(entry.extent)) allocator_.Give(entry.extent);
   while (quarantined_ > quarantine_max_) {
     const Extent oldest = quarantine_.front();
@@ -232,9 +275,12 @@ void DiskStore::Leave(BlobId id, bool quarantine) {
     quarantine_.pop_front();
     allocator_.Give(oldest);
   }
-  if (entry.owed != 0) {
+  // The pending change may be only a deadline, of a record that was never
+  // written. Such a change has no effect.
+  if (entry.is_listed) {
+    entry.queued = entry.sequence();
     entry.state = State::kGone;
-    entry.place = {};
+    entry.place = entry.deadline_place = {};
     return;
   }
   entry = {};
@@ -252,36 +298,46 @@ void DiskStore::Recorded(std::uint32_t cookie, const Journal::Place& place) {
   data_dirty_ = true;
 }
 
-std::vector<Journal::Place> DiskStore::Live() {
-  std::vector<Journal::Place> places;
+std::vector<Journal::LiveRecord> DiskStore::Live() {
+  std::vector<Journal::LiveRecord> records;
   {
     const Guard guard(mutex_);
     for (Entry& entry : entries_) {
-      // Not so if its record may still be on its way.
-      if (entry.owed != 0 && entry.state != State::kAllocated) entry.is_left_out = true;
+      // Not if the blob's own record may still be queued.
+      const bool has_gone = entry.owed != 0 || entry.state == State::kGone;
+      if (entry.is_listed && has_gone && entry.state != State::kAllocated) entry.is_left_out = true;
       if (entry.state != State::kPublished || entry.place.bytes == 0) continue;
-      if (!entry.is_revoked) places.push_back(entry.place);
+      if (entry.is_tombstoned) continue;
+      records.push_back({entry.place});
+      // The latest deadline, even if the journal does not have it yet.
+      if (entry.deadline_place.bytes == 0) continue;
+      records.push_back(
+          {entry.deadline_place, DeadlineRecord{entry.place.sequence, entry.expires_unix_ns}});
     }
   }
-  std::sort(places.begin(), places.end(),
-            [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
-  return places;
+  std::sort(records.begin(), records.end(),
+            [](const auto& a, const auto& b) { return a.place.sequence < b.place.sequence; });
+  return records;
 }
 
 void DiskStore::Moved(const std::vector<Journal::Place>& places) {
   const Guard guard(mutex_);
-  journal_live_ = 0;
-  for (Entry& entry : entries_) {
-    if (entry.place.bytes == 0) continue;
-    const auto place = std::lower_bound(places.begin(), places.end(), entry.place.sequence,
+  const auto moved = [&](const Journal::Place& from) {
+    if (from.bytes == 0) return Journal::Place{};
+    const auto place = std::lower_bound(places.begin(), places.end(), from.sequence,
                                         [](const Journal::Place& each, std::uint64_t sequence) {
                                           return each.sequence < sequence;
                                         });
-    const bool kept = place != places.end() && place->sequence == entry.place.sequence;
-    entry.place = kept ? *place : Journal::Place{};
-    journal_live_ += entry.place.bytes;
+    const bool kept = place != places.end() && place->sequence == from.sequence;
+    return kept ? *place : Journal::Place{};
+  };
+  journal_live_ = 0;
+  for (Entry& entry : entries_) {
+    entry.place = moved(entry.place);
+    entry.deadline_place = moved(entry.deadline_place);
+    journal_live_ += entry.place.bytes + entry.deadline_place.bytes;
   }
-  // What it does not have it need not be told of.
+  // Deletes of records that the new journal does not contain need not be written.
   BlobId id = owed_first_;
   owed_first_ = owed_last_ = kNoBlob;
   while (id != kNoBlob) {
@@ -289,9 +345,9 @@ void DiskStore::Moved(const std::vector<Journal::Place>& places) {
     if (entries_[id].is_left_out) {
       Acquit(id);
     } else {
-      const std::uint64_t sequence = std::exchange(entries_[id].owed, 0);
+      entries_[id].is_listed = false;
       --owed_;
-      Forget(id, sequence);
+      List(id);
     }
     id = next;
   }

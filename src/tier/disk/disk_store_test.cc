@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/disk/disk_store.h"
 
 #include <cerrno>
@@ -114,7 +115,7 @@ TEST_F(DiskStoreTest, PaddingIsZeroAndNotWhatLayInABuffer) {
   Reopen();
   const BlobFacts loud = FactsOf("loud", kMiB - 1);
   const BlobFacts quiet = FactsOf("quiet", 1);
-  MustPut(loud);  // Leaves its bytes in the pool's buffer.
+  MustPut(loud);  // Its bytes stay in the pool's buffer.
   MustPut(quiet);
   store_.reset();
   const auto content = memory_->Content("/disk/store/blobs");
@@ -134,42 +135,41 @@ TEST_F(DiskStoreTest, WhatWasFreedIsGone) {
   EXPECT_TRUE(found_.contains("b"));
 }
 
-// Whoever was told that a key is gone does not see it again after a kill, though
-// a reader had the blob then, or a writer.
-TEST_F(DiskStoreTest, WhatWasRevokedIsNotFoundThoughNobodyFreedIt) {
+// After the caller was told that a key is gone, a kill must not bring it back,
+// even if a reader or a writer had the blob at the time.
+TEST_F(DiskStoreTest, ATombstonedBlobIsNotFoundThoughItWasNotFreed) {
   Reopen();
   const BlobId read = MustPut(FactsOf("read", 5000));
   const BlobFacts facts = FactsOf("written", 5000);
   const auto written = store_->Allocate(facts);
   ASSERT_TRUE(written);
   MustPut(FactsOf("stays", 5000));
-  store_->Revoke(read);
-  store_->Revoke(*written);
+  store_->Tombstone(read);
+  store_->Tombstone(*written);
   ExpectGood(read, FactsOf("read", 5000));
   const std::vector<std::byte> value = ValueOf(facts);
   const Source source(value.data(), value.size());
   const Status status = store_->Write(*written, facts, Seal::Of(source), source, nullptr);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::kCancelled);
-  ASSERT_TRUE(store_->Settle(Duration::zero()));
+  ASSERT_TRUE(store_->FlushDeletes(Duration::zero()));
 
-  // As a kill leaves it: nothing is synced, nobody has freed anything.
-  const auto killed = memory_->Content("/disk/store/journal-1");
+  // As a kill leaves it: nothing is synced, nothing is freed.
+  const Folder killed = Keep();
   Reopen();
   EXPECT_EQ(found_.size(), 1U) << "also after a proper end";
-  store_.reset();
-  memory_->SetContent("/disk/store/journal-1", killed);
+  PutBack(killed);
   Reopen();
   EXPECT_EQ(found_.size(), 1U);
   EXPECT_TRUE(found_.contains("stays"));
 }
 
-TEST_F(DiskStoreTest, AJournalThatIsWrittenAnewLeavesOutWhatWasRevoked) {
+TEST_F(DiskStoreTest, AJournalThatIsWrittenAnewLeavesOutWhatWasTombstoned) {
   options_.journal_slack = 0;
   Reopen();
   const BlobId read = MustPut(FactsOf("read", 5000));
-  store_->Revoke(read);
-  ASSERT_TRUE(store_->Settle(Duration::zero()));
+  store_->Tombstone(read);
+  ASSERT_TRUE(store_->FlushDeletes(Duration::zero()));
   for (int i = 0; i < 50; ++i) store_->Free(MustPut(FactsOf("passing", 5000)));
   store_->RunBackground();
   store_->Free(read);
@@ -191,8 +191,8 @@ TEST_F(DiskStoreTest, OfOneKeyTheLatestIsFound) {
   ExpectGood(found_.at("key").id, second);
 }
 
-// Two sets of one key at once: the later blob was not wanted in the end. It once
-// took the earlier one along.
+// Two sets of one key at once, of which the later is discarded. Once, that also
+// deleted the earlier one.
 TEST_F(DiskStoreTest, TheLatestOfOneKeyThatHasGoneLeavesTheOneBefore) {
   Reopen();
   const BlobFacts facts = FactsOf("a", 5000, 1);
@@ -205,7 +205,8 @@ TEST_F(DiskStoreTest, TheLatestOfOneKeyThatHasGoneLeavesTheOneBefore) {
   ExpectGood(found_.at("a").id, facts);
 }
 
-// Of one that was found beside a later one nothing comes back when that goes.
+// An earlier blob of a key, found beside a later one, does not come back when
+// the later one is deleted.
 TEST_F(DiskStoreTest, AnEarlierOneOfAKeyStaysGone) {
   Reopen();
   MustPut(FactsOf("a", 5000, 1));
@@ -295,7 +296,7 @@ TEST_F(DiskStoreTest, NothingIsPutBehindAShrunkenQuota) {
   Reopen();
   store_->Free(found_.at("a").id);
   store_->Free(found_.at("c").id);
-  // In bytes it would fit; in one piece only behind the quota.
+  // There are enough free bytes, but in one piece only beyond the quota.
   EXPECT_FALSE(store_->Allocate(FactsOf("d", kMiB + kMiB / 4)));
   EXPECT_TRUE(store_->Allocate(FactsOf("d", kMiB)));
 }
@@ -416,7 +417,7 @@ TEST_F(DiskStoreTest, ASealIsMadeOnTheWay) {
   for (const Bytes bytes : {Bytes{0}, Bytes{1}, Bytes{4096}, 3 * kMiB, 3 * kMiB + 17}) {
     const BlobFacts facts = FactsOf("made", bytes);
     const std::vector<std::byte> value = ValueOf(facts);
-    // In odd fragments, too, which go through a buffer.
+    // Also from odd fragments, which go through a buffer.
     const Bytes cut = bytes / 3;
     const Source source(
         std::vector<Fragment>{{value.data(), cut}, {value.data() + cut, bytes - cut}});
@@ -508,9 +509,9 @@ TEST_F(DiskStoreTest, TheEarlierOfTwoThatOverlapIsRejected) {
   const BlobId a = MustPut(FactsOf("a", 100));
   store_->Free(a);
   const BlobFacts b = FactsOf("b", 100);
-  MustPut(b);  // In the same place.
+  MustPut(b);  // Reuses the extent.
   store_.reset();
-  // A journal that lost the record of a's end: put a, put b.
+  // A journal that lost the delete of a: put a, put b.
   auto journal = memory_->Content("/disk/store/journal-1");
   const auto header = DecodeJournalHeader(journal);
   ASSERT_TRUE(header && *header);
@@ -519,10 +520,11 @@ TEST_F(DiskStoreTest, TheEarlierOfTwoThatOverlapIsRejected) {
     const auto parsed = ParseRecord(std::span(journal).subspan(at), (*header)->Seed());
     ASSERT_TRUE(parsed);
     const auto begin = journal.begin() + static_cast<std::ptrdiff_t>(at);
-    if (parsed->record.put) changed.insert(changed.end(), begin, begin + parsed->bytes);
+    if (!parsed->record.deleted) changed.insert(changed.end(), begin, begin + parsed->bytes);
     at += parsed->bytes;
   }
   memory_->SetContent("/disk/store/journal-1", changed);
+  memory_->Remove("/disk/store/mirror-1");
   Reopen();
   ASSERT_EQ(found_.size(), 1U);
   EXPECT_EQ(store_->stats().recovery_rejected, 1U);
@@ -541,7 +543,7 @@ TEST_F(DiskStoreTest, ADirectoryThatHasGoneIsNoticed) {
   EXPECT_EQ(store_->health(), Health::kDown);
   EXPECT_THAT(store_->why(), HasSubstr("/disk/store/blobs"));
   EXPECT_EQ(store_->Allocate(facts).error().code, Code::kUnavailable);
-  ExpectGood(id, facts);  // What is still open still reads.
+  ExpectGood(id, facts);  // Open files can still be read.
 }
 
 TEST_F(DiskStoreTest, CountsWhatItDid) {
@@ -555,7 +557,7 @@ TEST_F(DiskStoreTest, CountsWhatItDid) {
   EXPECT_EQ(stats.reads, 1U);
   EXPECT_EQ(stats.value_written, kMiB);
   EXPECT_EQ(stats.read, kMiB + kPageBytes);
-  EXPECT_EQ(stats.written, kMiB + 3 * kPageBytes) << "two pages of journal";
+  EXPECT_EQ(stats.written, kMiB + 5 * kPageBytes) << "two pages of journal, and its mirror's";
   EXPECT_GE(stats.syncs, 2U);
   EXPECT_EQ(stats.sync_failures, 0U);
 }

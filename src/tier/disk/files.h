@@ -1,8 +1,9 @@
-// Files as an argument: every file call of the disk tier goes through here, so
-// that a test can make any of them fail and a simulation can lose power.
+// SPDX-License-Identifier: Apache-2.0
+// The file system as an interface: each file call of the disk tier goes through
+// Files, so that a test can make any call fail and a simulation can cut the power.
 //
-// Answers are the system's own: what was asked for (0, a descriptor, bytes), or
-// -errno. Nothing throws. Callable from any thread.
+// Results are the system's own: 0, a descriptor or a number of bytes on
+// success, -errno on failure. Nothing throws. Callable from any thread.
 #pragma once
 
 #include <cstddef>
@@ -15,49 +16,53 @@
 
 namespace spillway {
 
+// The result of stat.
 struct FileFacts {
   bool directory = false;
   std::uint32_t owner = 0;
-  std::uint32_t permissions = 0;  // Of the mode, the lower twelve bits.
+  std::uint32_t permissions = 0;  // The lower twelve bits of the mode.
   Bytes bytes = 0;
-  std::uint64_t number = 0;  // The inode: another one under the same name is another file.
+  std::uint64_t number = 0;  // The inode: tells apart two files that had the same name.
 };
 
+// The size of a file system and the space left on it.
 struct SpaceFacts {
   Bytes total = 0;
-  Bytes available = 0;  // To us.
+  Bytes available = 0;  // To this process.
 };
 
 struct OpenHow {
   bool write = true;
   bool create = false;  // With permissions 0600.
-  bool direct = false;  // Past the page cache, where the file system can.
+  bool direct = false;  // Past the page cache, where the file system supports it.
 };
 
-// One read or write, under way together with others.
+// One read or write, in flight together with others.
 struct Io {
   int file = -1;
   Bytes at = 0;
   std::byte* data = nullptr;  // Not changed by a write.
   Bytes bytes = 0;
   bool write = false;
-  std::uint64_t tag = 0;  // The feed's own.
+  std::uint64_t tag = 0;  // For the feed's own use.
 };
 
-// Where a batch comes from and where its answers go. Both are called on the
-// thread that called Files::Run, while the others are in flight.
+// The source of a batch of reads and writes, and the receiver of their results.
+// Both functions are called on the thread that called Files::Run, while other
+// operations are in flight.
 class IoFeed {
  public:
   virtual ~IoFeed() = default;
-  // The next one, if there is one; false: nothing more is to be started.
+  // Fills in the next operation. Returns false if nothing more is to be started.
   virtual bool Next(Io* io) = 0;
-  // Bytes moved (fewer than asked for: there is no more file), or -errno.
+  // `result`: bytes moved (fewer than asked for at the end of the file), or -errno.
   virtual void Done(const Io& io, std::int64_t result) = 0;
 };
 
 class Files {
  public:
-  // At most this many of one batch are in flight: a feed needs no more buffers.
+  // At most this many operations of one batch are in flight, so a feed needs at
+  // most this many buffers.
   static constexpr std::size_t kDepth = 16;
 
   virtual ~Files() = default;
@@ -70,34 +75,37 @@ class Files {
   virtual int Remove(const std::string& path) = 0;
   virtual int SyncDirectory(const std::string& path) = 0;
 
-  // A descriptor, for Close. `direct`, if given, says whether it is.
+  // Returns a descriptor, for Close. `direct`, if given, receives whether the
+  // file is open with O_DIRECT.
   virtual int Open(const std::string& path, OpenHow how, bool* direct) = 0;
   virtual void Close(int file) = 0;
-  // Exclusive, for as long as the file is open. -EWOULDBLOCK: somebody has it.
+  // Exclusive, for as long as the file is open. -EWOULDBLOCK: another process
+  // holds the lock.
   virtual int Lock(int file) = 0;
   virtual int StatFile(int file, FileFacts* facts) = 0;
 
   virtual std::int64_t ReadAt(int file, Bytes at, void* data, Bytes bytes) = 0;
   virtual std::int64_t WriteAt(int file, Bytes at, const void* data, Bytes bytes) = 0;
-  virtual int Sync(int file) = 0;  // Data, and what is needed to find it.
+  virtual int Sync(int file) = 0;  // Data, and the metadata needed to find it.
   virtual int Allocate(int file, Bytes at, Bytes bytes) = 0;
   virtual int Punch(int file, Bytes at, Bytes bytes) = 0;
   virtual int Truncate(int file, Bytes bytes) = 0;
 
-  // Runs a batch to its end. Here: one after another, by ReadAt and WriteAt.
+  // Runs a batch to its end. This version runs one operation after another, by
+  // ReadAt and WriteAt.
   virtual void Run(IoFeed& feed);
-  // Whether batches run in flight together.
+  // Whether operations of a batch are in flight together.
   virtual bool together() const { return false; }
 
-  // Bytes that nobody can guess, for the name of a store.
+  // Unpredictable bytes, for the name of a store.
   virtual void Random(void* data, Bytes bytes) = 0;
 };
 
-// The machine's. Batches run by io_uring; where that is refused, one after
-// another.
+// The real file system. Batches run by io_uring; where that is refused, one
+// operation after another.
 std::shared_ptr<Files> RealFiles(bool with_uring = true);
 
-// An open file that closes itself.
+// An open file that is closed on destruction.
 class OpenFile {
  public:
   OpenFile() = default;
@@ -119,8 +127,8 @@ class OpenFile {
   int file_ = -1;
 };
 
-// All of it, however many calls that takes. 0 or -errno; -EIO when the file
-// ends before.
+// Reads or writes all bytes, in as many calls as that takes. Returns 0 or
+// -errno; -EIO when the file ends early.
 int ReadFully(Files& files, int file, Bytes at, void* data, Bytes bytes);
 int WriteFully(Files& files, int file, Bytes at, const void* data, Bytes bytes);
 

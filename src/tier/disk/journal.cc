@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/disk/journal.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "tier/disk/aligned_buffer.h"
 #include "tier/disk/codec.h"
 #include "tier/disk/system_error.h"
@@ -16,7 +18,7 @@
 namespace spillway {
 namespace {
 
-// Its writer waits for one, whatever becomes of the words.
+// The writer waits for a result, so it gets one even without memory for the message.
 void Answer(std::optional<Status>* answer, const Status& status) {
   try {
     *answer = status;
@@ -25,7 +27,7 @@ void Answer(std::optional<Status>* answer, const Status& status) {
   }
 }
 
-// The system's words, if there is memory for them.
+// Stores the system's error message, if there is memory for it.
 void Say(int result, std::string_view doing, const std::string& path, std::string* why) {
   try {
     *why = SystemError(-result, doing, path).message;
@@ -34,13 +36,15 @@ void Say(int result, std::string_view doing, const std::string& path, std::strin
   }
 }
 
-// Told by one write: 64 KiB.
-constexpr std::size_t kDeletesAtOnce = 2048;
+// Changes per write to the journal: 64 KiB of deletes, 96 KiB of deadlines.
+constexpr std::size_t kChangesAtOnce = 2048;
+constexpr Bytes kChangeBytesMax = std::max(kDeleteBytes, kDeadlineBytes);
 
-// What fills up the page in which `at` lies.
-std::vector<std::byte> PaddingAt(Bytes at, std::uint64_t seed) {
+// Padding for the rest of the page in which `at` lies.
+std::vector<std::byte> PaddingAt(Bytes at, Bytes synced, std::uint64_t seed) {
   const Bytes rest = PagesUp(at) - at;
-  std::vector<std::byte> padding = EncodePadding(rest < kPaddingMin ? rest + kPageBytes : rest);
+  std::vector<std::byte> padding =
+      EncodePadding(rest < kPaddingMin ? rest + kPageBytes : rest, synced);
   Finish(seed, &padding);
   return padding;
 }
@@ -51,75 +55,82 @@ Journal::Journal(std::shared_ptr<Files> files, std::string directory, Owner* own
     : files_(std::move(files)),
       directory_(std::move(directory)),
       owner_(owner),
-      gone_(std::make_unique<std::uint64_t[]>(kDeletesAtOnce)),
-      gone_records_(std::make_unique<std::byte[]>(kDeletesAtOnce * kDeleteBytes)) {}
+      changes_(std::make_unique<Change[]>(kChangesAtOnce)),
+      change_places_(std::make_unique<Place[]>(kChangesAtOnce)),
+      change_records_(std::make_unique<std::byte[]>(kChangesAtOnce * kChangeBytesMax)) {}
 
 std::string Journal::PathOf(std::uint64_t number) const {
   return fmt::format("{}/journal-{}", directory_, number);
 }
 
-class Journal::Role {
+std::string Journal::MirrorPathOf(std::uint64_t number) const {
+  return fmt::format("{}/mirror-{}", directory_, number);
+}
+
+class SPILLWAY_SCOPED_CAPABILITY Journal::RoleLock {
  public:
-  Role(Journal* journal, Lock* lock) : journal_(journal), lock_(lock) { journal->TakeRole(lock); }
-  ~Role() {
-    if (!lock_->owns_lock()) lock_->lock();
-    journal_->GiveRole();
+  explicit RoleLock(Journal* journal) SPILLWAY_ACQUIRE(journal->role_) : journal_(journal) {
+    journal->TakeRole();
   }
-  Role(const Role&) = delete;
-  Role& operator=(const Role&) = delete;
+  ~RoleLock() SPILLWAY_RELEASE() { journal_->GiveRole(); }
+  RoleLock(const RoleLock&) = delete;
+  RoleLock& operator=(const RoleLock&) = delete;
 
  private:
   Journal* const journal_;
-  Lock* const lock_;
 };
 
 Status Journal::Start(const Hash128& store) {
   JournalHeader header;
   header.store = store;
   header.epoch = 1;
-  std::vector<Place> none;
+  std::vector<Place> places;
   std::string why;
-  Lock lock(mutex_);
-  const Role role(this, &lock);
-  lock.unlock();
-  const Rewritten done = Replace(header, &none, &why);
+  const MutexLock lock(mutex_);
+  const RoleLock role(this);
+  const MutexUnlock unlock(mutex_);
+  const Rewritten done = Replace(header, {}, &places, &why);
   if (done == Rewritten::kDone) return {};
   return Error{Code::kUnavailable, why};
 }
 
-void Journal::Adopt(OpenFile file, std::uint64_t number, const JournalHeader& header, Bytes bytes,
-                    std::uint64_t last_sequence) {
+void Journal::Adopt(OpenFile file, OpenFile mirror, std::uint64_t number,
+                    const JournalHeader& header, Bytes bytes, std::uint64_t last_sequence) {
   std::string path = PathOf(number);
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   file_ = std::make_shared<OpenFile>(std::move(file));
+  if (mirror.is_open()) mirror_ = std::make_shared<OpenFile>(std::move(mirror));
   path_ = std::move(path);
   number_ = number;
   header_ = header;
   bytes_ = bytes;
-  is_dirty_ = true;  // Whoever wrote it may not have come so far.
+  synced_ = std::min(header.synced_bytes, bytes);
+  is_dirty_ = true;  // The process that wrote it may not have synced it.
   next_sequence_ = last_sequence + 1;
 }
 
-void Journal::TakeRole(Lock* lock) {
-  changed_.wait(*lock, [this] { return !role_taken_; });
+void Journal::TakeRole() {
+  while (role_taken_) role_given_.wait(mutex_);
   role_taken_ = true;
+  role_.Take();
 }
 
 void Journal::GiveRole() {
+  role_.Give();
   role_taken_ = false;
-  changed_.notify_all();
+  role_given_.notify_all();
 }
 
 Status Journal::Flush() {
-  Lock lock(mutex_);
-  // Even with nothing queued: who has the role may be writing what was.
-  const Role role(this, &lock);
-  return WriteQueued(&lock);
+  const MutexLock lock(mutex_);
+  // Even with nothing queued: another thread may hold the role and still be writing.
+  const RoleLock role(this);
+  return WriteQueued();
 }
 
 std::uint64_t Journal::QueuePut(const PutRecord& put, std::uint32_t cookie,
                                 std::optional<Status>* answer) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Item item;
   item.sequence = next_sequence_++;
   item.record = EncodePut(item.sequence, put);
@@ -130,36 +141,40 @@ std::uint64_t Journal::QueuePut(const PutRecord& put, std::uint32_t cookie,
 }
 
 Status Journal::Await(const std::optional<Status>* answer) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!*answer) {
     if (role_taken_) {
-      changed_.wait(lock);
+      role_given_.wait(mutex_);
       continue;
     }
-    const Role role(this, &lock);
-    (void)WriteQueued(&lock);  // Our answer is among those it gives.
+    const RoleLock role(this);
+    (void)WriteQueued();  // Our answer is among those that it gives.
   }
   return **answer;
 }
 
-// Puts that were queued before have smaller numbers than the deletes that are
-// written now, and stand before them; those that come meanwhile have larger
-// ones, and so have to wait. A delete stands behind its put.
-Status Journal::WriteQueued(Lock* lock) {
-  lock->unlock();
-  std::size_t owed = owner_->Owed();
-  lock->lock();
+// A change must come after its put in the file. Puts queued before this call
+// have smaller sequences than the changes written now, and are written first.
+// Puts queued meanwhile have larger ones and are written later.
+Status Journal::WriteQueued() {
+  std::size_t owed = 0;
+  {
+    const MutexUnlock unlock(mutex_);
+    owed = owner_->Owed();
+  }
   Status status;
   do {
     std::list<Item> batch;
     batch.swap(queue_);
     const std::uint64_t first = next_sequence_;
-    if (owed > 0) next_sequence_ += kDeletesAtOnce;
-    lock->unlock();
-    const Status put = WritePuts(batch);
+    if (owed > 0) next_sequence_ += kChangesAtOnce;
+    Status put;
     std::size_t told = 0;
-    if (owed > 0) status = WriteDeletes(first, &told);
-    lock->lock();
+    {
+      const MutexUnlock unlock(mutex_);
+      put = WritePuts(batch);
+      if (owed > 0) status = WriteChanges(first, &told);
+    }
     for (const Item& item : batch) Answer(item.answer, put);
     if (told == 0) break;
     owed -= std::min(owed, told);
@@ -192,23 +207,37 @@ Status Journal::WriteBatch(const std::list<Item>& batch, std::vector<Place>* pla
   return Append(bytes);
 }
 
-Status Journal::WriteDeletes(std::uint64_t first, std::size_t* told) {
-  const std::size_t count = owner_->Gone(first, {gone_.get(), kDeletesAtOnce});
-  for (std::size_t i = 0; i < count; ++i) {
-    EncodeDelete(
-        first + i, gone_[i], header_.Seed(),
-        std::span<std::byte, kDeleteBytes>(gone_records_.get() + i * kDeleteBytes, kDeleteBytes));
-  }
+Status Journal::WriteChanges(std::uint64_t first, std::size_t* told) {
+  const std::size_t count = owner_->Changes(first, {changes_.get(), kChangesAtOnce});
   if (count == 0) return {};
+  Bytes bytes = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Bytes taken = EncodeChange(first + i, changes_[i], change_records_.get() + bytes);
+    change_places_[i] = {first + i, bytes_ + bytes, static_cast<std::uint32_t>(taken)};
+    bytes += taken;
+  }
   try {
-    const Status status = Append({gone_records_.get(), count * kDeleteBytes});
+    const Status status = Append({change_records_.get(), bytes});
     if (!status) return status;
   } catch (const std::bad_alloc&) {
     return Error{Code::kNoMemory, "no memory"};
   }
-  owner_->Told(count);
+  owner_->Told({change_places_.get(), count});
   *told = count;
   return {};
+}
+
+// A program that reads only version 1 would take a deadline record for the end of the
+// journal. In such a journal, which could not be rewritten, the blob is deleted instead.
+Bytes Journal::EncodeChange(std::uint64_t sequence, const Change& change, std::byte* to) const {
+  if (change.is_gone || header_.version != JournalHeader::kVersion) {
+    EncodeDelete(sequence, change.put, header_.Seed(),
+                 std::span<std::byte, kDeleteBytes>(to, kDeleteBytes));
+    return kDeleteBytes;
+  }
+  EncodeDeadline(sequence, {change.put, change.expires_unix_ns}, header_.Seed(),
+                 std::span<std::byte, kDeadlineBytes>(to, kDeadlineBytes));
+  return kDeadlineBytes;
 }
 
 Status Journal::Append(std::span<const std::byte> bytes) {
@@ -217,7 +246,8 @@ Status Journal::Append(std::span<const std::byte> bytes) {
   }
   const int result = WriteFully(*files_, file_->get(), bytes_, bytes.data(), bytes.size());
   const bool taken_back = result == 0 || files_->Truncate(file_->get(), bytes_) == 0;
-  const Lock lock(mutex_);
+  if (result == 0) Mirror(bytes_, bytes);
+  const MutexLock lock(mutex_);
   is_dirty_ = true;
   if (result == 0) {
     bytes_ += bytes.size();
@@ -228,15 +258,37 @@ Status Journal::Append(std::span<const std::byte> bytes) {
   return SystemError(-result, "append to", path_);
 }
 
+void Journal::Mirror(Bytes at, std::span<const std::byte> bytes) {
+  if (mirror_ == nullptr) return;
+  const int result = WriteFully(*files_, mirror_->get(), at, bytes.data(), bytes.size());
+  if (result != 0) return DropMirror(result, "write");
+  const MutexLock lock(mutex_);
+  written_ += bytes.size();
+}
+
+void Journal::DropMirror(int result, std::string_view doing) {
+  {
+    const MutexLock lock(mutex_);
+    mirror_.reset();
+  }
+  std::string why;
+  try {
+    Say(result, doing, MirrorPathOf(number_), &why);
+    LogWarning("{}; the journal continues without its mirror", why);
+  } catch (const std::bad_alloc&) {
+    why.clear();  // No memory for a message; is_mirrored() shows it.
+  }
+}
+
 void Journal::Alone(const std::function<void()>& work) {
-  Lock lock(mutex_);
-  const Role role(this, &lock);
-  lock.unlock();
+  const MutexLock lock(mutex_);
+  const RoleLock role(this);
+  const MutexUnlock unlock(mutex_);
   work();
 }
 
-// Shorter than its header, or with a header that is damaged, it is one that
-// tells of nothing.
+// A file that is shorter than the header, or has a damaged header, is read as
+// an empty journal.
 bool Journal::VoidFile(Files& files, int file) {
   bool done = files.Truncate(file, 0) == 0;
   if (!done) {
@@ -247,7 +299,6 @@ bool Journal::VoidFile(Files& files, int file) {
   return done;
 }
 
-// Whether what stands there by its name is ours.
 bool Journal::IsInPlace() const {
   FileFacts ours;
   FileFacts there;
@@ -255,99 +306,174 @@ bool Journal::IsInPlace() const {
          ours.number == there.number;
 }
 
-// Not being there at all does as well, unless that leaves an older one, which
-// tells of still older things.
+// Removing the journal works as well, unless an older one is left, which would
+// then be read and has still older values.
 bool Journal::Void() {
-  Lock lock(mutex_);
-  const Role role(this, &lock);
+  const MutexLock lock(mutex_);
+  const RoleLock role(this);
   if (file_ == nullptr) return false;
-  lock.unlock();
-  bool done = VoidFile(*files_, file_->get());
-  if (!done && !older_left_ && IsInPlace()) done = files_->Remove(path_) == 0;
-  lock.lock();
+  bool done = false;
+  {
+    const MutexUnlock unlock(mutex_);
+    done = VoidFile(*files_, file_->get());
+    if (!done && !older_left_ && IsInPlace()) done = files_->Remove(path_) == 0;
+  }
   broken_ = true;
   return done;
 }
 
 void Journal::OlderIsLeft() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   older_left_ = true;
 }
 
 int Journal::Sync() {
   std::shared_ptr<OpenFile> file;
-  Lock lock(mutex_);
+  std::shared_ptr<OpenFile> mirror;
+  Bytes end = 0;
+  UniqueLock lock(mutex_);
   {
-    const Role role(this, &lock);
-    const bool ends_page = bytes_ % kPageBytes == 0;
-    lock.unlock();
-    // On a full disk it can't be; that is no reason not to sync what is there.
-    // Nor is a lack of memory.
-    try {
-      if (!ends_page) (void)Append(PaddingAt(bytes_, header_.Seed()));
-    } catch (const std::bad_alloc&) {
-      static_cast<void>(ends_page);
+    const RoleLock role(this);
+    if (bytes_ % kPageBytes != 0) {
+      const MutexUnlock unlock(mutex_);
+      Pad();  // On a full disk, or without memory, that fails; the data is synced all the same.
     }
-    lock.lock();
     file = file_;
+    mirror = mirror_;
+    end = bytes_;
     is_dirty_ = false;
   }
   lock.unlock();
   const int result = files_->Sync(file->get());
-  if (result == 0) return 0;
+  // The mirror may lose what it has not synced: the file has it.
+  if (result == 0 && mirror != nullptr) (void)files_->Sync(mirror->get());
   lock.lock();
-  is_dirty_ = true;
+  if (result != 0) is_dirty_ = true;
+  if (result == 0 && file == file_) synced_ = std::max(synced_, end);
   return result;
 }
 
+void Journal::Pad() {
+  Bytes synced = 0;
+  {
+    const MutexLock lock(mutex_);
+    synced = synced_;
+  }
+  try {
+    (void)Append(PaddingAt(bytes_, synced, header_.Seed()));
+  } catch (const std::bad_alloc&) {
+    synced = 0;  // Works without padding, too.
+  }
+}
+
+void Journal::Confirm() {
+  const MutexLock lock(mutex_);
+  if (file_ == nullptr || broken_ || bytes_ % kPageBytes != 0) return;
+  const RoleLock role(this);
+  const MutexUnlock unlock(mutex_);
+  Pad();
+}
+
 Journal::Rewritten Journal::Rewrite(std::string* why) {
-  Lock lock(mutex_);
-  const Role role(this, &lock);
+  const MutexLock lock(mutex_);
+  const RoleLock role(this);
   JournalHeader header = header_;
+  header.version = JournalHeader::kVersion;
   header.epoch = number_ + 1;
   header.first_sequence = queue_.empty() ? next_sequence_ : queue_.front().sequence;
-  lock.unlock();
-  std::vector<Place> places = owner_->Live();
-  if (!places.empty()) {
-    header.first_sequence = std::min(header.first_sequence, places.front().sequence);
+  const MutexUnlock unlock(mutex_);
+  const std::vector<LiveRecord> live = owner_->Live();
+  if (!live.empty()) {
+    header.first_sequence = std::min(header.first_sequence, live.front().place.sequence);
   }
-  const Rewritten done = Replace(header, &places, why);
+  std::vector<Place> places;
+  const Rewritten done = Replace(header, live, &places, why);
   if (done != Rewritten::kNot) owner_->Moved(places);
   return done;
 }
 
-Journal::Rewritten Journal::Replace(const JournalHeader& header, std::vector<Place>* places,
-                                    std::string* why) {
+// Appends to a new journal and to its mirror. Errors of the mirror are only recorded.
+class Journal::Writer {
+ public:
+  Writer(Files* files, int file, int mirror) : files_(files), file_(file), mirror_(mirror) {}
+
+  // 0 or -errno.
+  int Write(Bytes at, std::span<const std::byte> bytes) {
+    if (mirror_ >= 0 && mirror_result_ == 0) {
+      mirror_result_ = WriteFully(*files_, mirror_, at, bytes.data(), bytes.size());
+    }
+    return WriteFully(*files_, file_, at, bytes.data(), bytes.size());
+  }
+  int Append(std::vector<std::byte>* bytes) {
+    const int result = Write(end_, *bytes);
+    if (result == 0) end_ += bytes->size();
+    bytes->clear();
+    return result;
+  }
+  int Sync() {
+    if (mirror_ >= 0 && mirror_result_ == 0) mirror_result_ = files_->Sync(mirror_);
+    return files_->Sync(file_);
+  }
+  Bytes end() const { return end_; }
+  int mirror_result() const { return mirror_result_; }
+
+ private:
+  Files* const files_;
+  const int file_;
+  const int mirror_;
+  int mirror_result_ = 0;
+  Bytes end_ = 0;
+};
+
+OpenFile Journal::OpenMirror(std::uint64_t number) {
+  const std::string path = MirrorPathOf(number);
+  files_->Remove(path);  // Left by a rewrite that did not finish.
+  const int opened = files_->Open(path, {.create = true}, nullptr);
+  return opened < 0 ? OpenFile() : OpenFile(files_, opened);
+}
+
+// The mirror is created before the new journal gets its name, so it never
+// belongs to another journal.
+Journal::Rewritten Journal::Replace(JournalHeader header, const std::vector<LiveRecord>& live,
+                                    std::vector<Place>* places, std::string* why) {
   std::string path = PathOf(header.epoch);
   const std::string beside = path + ".new";
   const auto fail = [&](int result, std::string_view doing) {
     Say(result, doing, beside, why);
     files_->Remove(beside);
+    files_->Remove(MirrorPathOf(header.epoch));
     return Rewritten::kNot;
   };
-  files_->Remove(beside);  // Of one who did not get further.
+  files_->Remove(beside);  // Left by a rewrite that did not finish.
   const int opened = files_->Open(beside, {.create = true}, nullptr);
   if (opened < 0) return fail(opened, "create");
-  // All that needs memory comes before the new one is in its place.
+  // Everything that needs memory comes before the new journal takes its place.
   OpenFile created(files_, opened);
   const auto file = std::make_shared<OpenFile>(std::move(created));
-  Bytes end = 0;
-  if (const int result = WriteNew(opened, header, places, &end); result != 0) {
+  auto mirror = std::make_shared<OpenFile>(OpenMirror(header.epoch));
+  Writer writer(files_.get(), opened, mirror->get());
+  if (const int result = WriteNew(&writer, header, live, places); result != 0) {
     return fail(result, "write");
   }
-  if (const int result = files_->Sync(opened); result != 0) return fail(result, "sync");
+  header.synced_bytes = writer.end();
+  if (const int result = writer.Write(0, Encode(header)); result != 0) {
+    return fail(result, "write");
+  }
+  if (const int result = writer.Sync(); result != 0) return fail(result, "sync");
   if (const int result = files_->Rename(beside, path); result != 0) return fail(result, "rename");
   const int in_place = files_->SyncDirectory(directory_);
+  const std::string old_mirror = MirrorPathOf(number_);
   std::string old = std::move(path);
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     file_ = file;
+    mirror_ = mirror->is_open() && writer.mirror_result() == 0 ? std::move(mirror) : nullptr;
     path_.swap(old);
     number_ = header.epoch;
     header_ = header;
     next_sequence_ = std::max(next_sequence_, header.first_sequence);
-    bytes_ = end;
-    written_ += end;
+    bytes_ = synced_ = writer.end();
+    written_ += (mirror_ == nullptr ? 1 : 2) * bytes_;
     is_dirty_ = false;
     broken_ = false;
   }
@@ -356,72 +482,97 @@ Journal::Rewritten Journal::Replace(const JournalHeader& header, std::vector<Pla
     Say(in_place, "sync", directory_, why);
     return Rewritten::kUntrusted;
   }
-  // Left behind it is only older.
+  // If it cannot be removed, it is only an older journal.
   if (!old.empty() && files_->Remove(old) != 0) OlderIsLeft();
+  if (!old.empty()) files_->Remove(old_mirror);  // A mirror without its journal is never read.
   return Rewritten::kDone;
 }
 
-int Journal::WriteNew(int to, const JournalHeader& header, std::vector<Place>* places, Bytes* end) {
+int Journal::WriteNew(Writer* to, const JournalHeader& header, const std::vector<LiveRecord>& live,
+                      std::vector<Place>* places) {
   constexpr Bytes kOnce = kMiB;
   std::vector<std::byte> out = Encode(header);
   std::vector<std::byte> window;
   Bytes window_at = 0;
-  std::vector<Place> kept;
-  kept.reserve(places->size());
-  for (const Place& place : *places) {
+  places->clear();
+  places->reserve(live.size());
+  int failed = 0;
+  // Records that are damaged or unreadable here are recovered by ReadRecord, if at all.
+  const auto body_of = [&](const Place& place) -> std::vector<std::byte> {
     if (place.at < window_at || place.at + place.bytes > window_at + window.size()) {
       window_at = place.at;
       window.resize(std::min(bytes_ - place.at, kOnce + place.bytes));
-      const int result = ReadFully(*files_, file_->get(), window_at, window.data(), window.size());
-      if (result != 0) return result;
+      failed = ReadFully(*files_, file_->get(), window_at, window.data(), window.size());
+      if (failed != 0) window.clear();
     }
-    const std::span<const std::byte> record(window.data() + (place.at - window_at), place.bytes);
-    const auto parsed = ParseRecord(record, header_.Seed());
-    if (!parsed || parsed->record.sequence != place.sequence) continue;
-    const auto body = record.first(record.size() - sizeof(std::uint64_t));
-    std::vector<std::byte> copy(body.begin(), body.end());
-    Finish(header.Seed(), &copy);
-    kept.push_back({place.sequence, *end + out.size(), place.bytes});
+    if (place.at + place.bytes <= window_at + window.size()) {
+      const auto record = std::span(window).subspan(place.at - window_at, place.bytes);
+      const auto parsed = ParseRecord(record, header_.Seed());
+      if (parsed && parsed->record.sequence == place.sequence) {
+        return {record.begin(), record.end() - sizeof(std::uint64_t)};
+      }
+    }
+    auto record = ReadRecord(*files_, file_->get(), mirror_ == nullptr ? -1 : mirror_->get(),
+                             place.at, place.bytes, place.sequence, header_.Seed());
+    if (!record) return {};
+    record->resize(record->size() - sizeof(std::uint64_t));
+    return *std::move(record);
+  };
+  for (const LiveRecord& record : live) {
+    std::vector<std::byte> copy;
+    if (record.deadline) {
+      copy.resize(kDeadlineBytes);
+      EncodeDeadline(record.place.sequence, *record.deadline, header.Seed(),
+                     std::span<std::byte, kDeadlineBytes>(copy));
+    } else {
+      copy = body_of(record.place);
+      if (copy.empty() && failed != 0) return failed;
+      if (copy.empty()) continue;
+      Finish(header.Seed(), &copy);
+    }
+    places->push_back(
+        {record.place.sequence, to->end() + out.size(), static_cast<std::uint32_t>(copy.size())});
     out.insert(out.end(), copy.begin(), copy.end());
     if (out.size() < kOnce) continue;
-    if (const int result = WriteFully(*files_, to, *end, out.data(), out.size()); result != 0) {
-      return result;
-    }
-    *end += out.size();
-    out.clear();
+    if (const int result = to->Append(&out); result != 0) return result;
   }
-  const std::vector<std::byte> padding = PaddingAt(*end + out.size(), header.Seed());
+  const std::vector<std::byte> padding = PaddingAt(to->end() + out.size(), 0, header.Seed());
   out.insert(out.end(), padding.begin(), padding.end());
-  if (const int result = WriteFully(*files_, to, *end, out.data(), out.size()); result != 0) {
-    return result;
-  }
-  *end += out.size();
-  *places = std::move(kept);
-  return 0;
+  return to->Append(&out);
 }
 
 bool Journal::anything_queued() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return !queue_.empty() || role_taken_;
 }
 
 Bytes Journal::bytes() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes_;
 }
 
+Bytes Journal::held() const {
+  const MutexLock lock(mutex_);
+  return mirror_ == nullptr ? bytes_ : 2 * bytes_;
+}
+
+bool Journal::is_mirrored() const {
+  const MutexLock lock(mutex_);
+  return mirror_ != nullptr;
+}
+
 Bytes Journal::written() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return written_;
 }
 
 bool Journal::needs_sync() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return !queue_.empty() || is_dirty_;
 }
 
 bool Journal::is_broken() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return broken_;
 }
 

@@ -1,9 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/disk/journal_format.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -17,9 +17,10 @@ constexpr std::uint64_t kMagic = 0x4c4e524a59575053;  // "SPWYJRNL"
 constexpr std::uint32_t kPut = 1;
 constexpr std::uint32_t kDelete = 2;
 constexpr std::uint32_t kPadding = 3;
+constexpr std::uint32_t kDeadline = 4;
 // Length, kind, sequence; the checksum.
 constexpr std::uint32_t kFrameBytes = 4 + 4 + 8 + 8;
-static_assert(kFrameBytes == kPaddingMin);
+static_assert(kFrameBytes + sizeof(Bytes) == kPaddingMin);
 
 std::vector<std::byte> Begin(std::uint32_t kind, std::uint64_t sequence) {
   std::vector<std::byte> record;
@@ -45,6 +46,30 @@ std::optional<PutRecord> DecodePut(Decoder* in) {
   return put;
 }
 
+std::optional<DeadlineRecord> DecodeDeadline(Decoder* in) {
+  DeadlineRecord deadline;
+  deadline.put = in->Get<std::uint64_t>();
+  const auto expires = in->Get<std::int64_t>();
+  const auto is_set = in->Get<std::uint64_t>();
+  if (is_set > 1 || (is_set == 0 && expires != 0)) return std::nullopt;
+  if (is_set == 1) deadline.expires_unix_ns = expires;
+  return deadline;
+}
+
+bool IsLength(std::uint32_t length, std::size_t there) {
+  return length >= kFrameBytes && length <= JournalRecord::kBytesMax && length <= there;
+}
+
+bool IsSealed(std::span<const std::byte> record, std::uint64_t seed) {
+  const auto body = record.first(record.size() - sizeof(std::uint64_t));
+  return Decoder(record.subspan(body.size())).Get<std::uint64_t>() ==
+         XXH3_64bits_withSeed(body.data(), body.size(), seed);
+}
+
+void Flip(std::span<std::byte> bytes, std::size_t bit) {
+  bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+}
+
 }  // namespace
 
 std::vector<std::byte> Encode(const JournalHeader& header) {
@@ -56,13 +81,14 @@ std::vector<std::byte> Encode(const JournalHeader& header) {
   out.Put(header.store);
   out.Put(header.epoch);
   out.Put(header.first_sequence);
-  out.Put(std::uint64_t{0});
+  out.Put(std::uint64_t{header.synced_bytes});
   out.Put(std::uint64_t{XXH3_64bits(bytes.data(), bytes.size())});
   return bytes;
 }
 
 std::array<std::byte, JournalHeader::kBytes> VoidHeader() {
-  // All zero but for what must stand there in every version; its checksum is not 0.
+  // Zero except for the fields that every version has; the checksum of these
+  // bytes is not 0.
   std::array<std::byte, JournalHeader::kBytes> bytes{};
   constexpr auto kLength = static_cast<std::uint32_t>(JournalHeader::kBytes);
   std::memcpy(bytes.data(), &kMagic, sizeof kMagic);
@@ -75,28 +101,53 @@ Result<std::optional<JournalHeader>> DecodeJournalHeader(std::span<const std::by
   if (bytes.size() < JournalHeader::kBytes) return std::optional<JournalHeader>();
   Decoder in(bytes);
   if (in.Get<std::uint64_t>() != kMagic) {
-    return Error{Code::kUnavailable, "it is no journal of ours (its magic number is another)"};
+    return Error{Code::kUnavailable, "it is not a Spillway journal (wrong magic number)"};
   }
   JournalHeader header;
   header.version = in.Get<std::uint32_t>();
-  if (header.version != JournalHeader::kVersion) {
+  if (header.version > JournalHeader::kVersion) {
     return Error{
         Code::kUnavailable,
-        fmt::format("it has format version {}, {} than version {}, which is the one we read",
-                    header.version, header.version > JournalHeader::kVersion ? "newer" : "older",
-                    JournalHeader::kVersion)};
+        fmt::format("it has format version {}, newer than version {}, the newest that "
+                    "this program reads; open it with the program that wrote it, or name another "
+                    "directory",
+                    header.version, JournalHeader::kVersion)};
+  }
+  if (header.version < JournalHeader::kOldestVersion) {
+    return Error{
+        Code::kUnavailable,
+        fmt::format("it has format version {}, older than version {}, the oldest that can be read",
+                    header.version, JournalHeader::kOldestVersion)};
   }
   const auto header_bytes = in.Get<std::uint32_t>();
   header.store = in.GetHash();
   header.epoch = in.Get<std::uint64_t>();
   header.first_sequence = in.Get<std::uint64_t>();
-  in.Get<std::uint64_t>();
+  header.synced_bytes = in.Get<Bytes>();
   const Bytes covered = JournalHeader::kBytes - sizeof(std::uint64_t);
   if (in.Get<std::uint64_t>() != XXH3_64bits(bytes.data(), covered) ||
       header_bytes != JournalHeader::kBytes) {
     return std::optional<JournalHeader>();
   }
   return std::optional<JournalHeader>(header);
+}
+
+bool IsVoidHeader(std::span<const std::byte> bytes) {
+  if (bytes.size() < JournalHeader::kBytes) return false;
+  auto mine = VoidHeader();
+  std::memcpy(mine.data() + sizeof kMagic, bytes.data() + sizeof kMagic, sizeof(std::uint32_t));
+  return std::equal(mine.begin(), mine.end(), bytes.begin());
+}
+
+std::optional<JournalHeader> CorrectHeader(std::span<const std::byte> bytes) {
+  if (bytes.size() < JournalHeader::kBytes) return std::nullopt;
+  std::vector<std::byte> copy(bytes.begin(), bytes.begin() + JournalHeader::kBytes);
+  for (std::size_t bit = 0; bit < copy.size() * 8; ++bit) {
+    Flip(copy, bit);
+    if (const auto header = DecodeJournalHeader(copy); header && *header) return *header;
+    Flip(copy, bit);
+  }
+  return std::nullopt;
 }
 
 std::vector<std::byte> EncodePut(std::uint64_t sequence, const PutRecord& put) {
@@ -115,24 +166,43 @@ std::vector<std::byte> EncodeDelete(std::uint64_t sequence, std::uint64_t delete
   return End(std::move(record));
 }
 
-void EncodeDelete(std::uint64_t sequence, std::uint64_t deleted, std::uint64_t seed,
-                  std::span<std::byte, kDeleteBytes> record) {
-  static_assert(kDeleteBytes == kFrameBytes + sizeof deleted);
+namespace {
+
+// Encodes and checksums a record of numbers, without allocating.
+template <typename... Numbers>
+void EncodeNumbers(std::uint32_t kind, std::uint64_t seed, std::span<std::byte> record,
+                   Numbers... numbers) {
   std::byte* to = record.data();
-  const auto put = [&to](const auto& value) {
+  const auto put = [&to](auto value) {
     std::memcpy(to, &value, sizeof value);
     to += sizeof value;
   };
-  put(static_cast<std::uint32_t>(kDeleteBytes));
-  put(kDelete);
-  put(sequence);
-  put(deleted);
+  put(static_cast<std::uint32_t>(record.size()));
+  put(kind);
+  (put(numbers), ...);
   put(std::uint64_t{
-      XXH3_64bits_withSeed(record.data(), kDeleteBytes - sizeof(std::uint64_t), seed)});
+      XXH3_64bits_withSeed(record.data(), record.size() - sizeof(std::uint64_t), seed)});
 }
 
-std::vector<std::byte> EncodePadding(Bytes bytes) {
+}  // namespace
+
+void EncodeDelete(std::uint64_t sequence, std::uint64_t deleted, std::uint64_t seed,
+                  std::span<std::byte, kDeleteBytes> record) {
+  static_assert(kDeleteBytes == kFrameBytes + sizeof deleted);
+  EncodeNumbers(kDelete, seed, record, sequence, deleted);
+}
+
+void EncodeDeadline(std::uint64_t sequence, const DeadlineRecord& deadline, std::uint64_t seed,
+                    std::span<std::byte, kDeadlineBytes> record) {
+  static_assert(kDeadlineBytes == kFrameBytes + 3 * sizeof(std::uint64_t));
+  EncodeNumbers(kDeadline, seed, record, sequence, deadline.put,
+                deadline.expires_unix_ns.value_or(0),
+                std::uint64_t{deadline.expires_unix_ns.has_value()});
+}
+
+std::vector<std::byte> EncodePadding(Bytes bytes, Bytes synced_bytes) {
   std::vector<std::byte> record = Begin(kPadding, 0);
+  Encoder(&record).Put(synced_bytes);
   record.resize(bytes - sizeof(std::uint64_t));
   return End(std::move(record));
 }
@@ -145,12 +215,9 @@ void Finish(std::uint64_t seed, std::vector<std::byte>* record) {
 std::optional<Parsed> ParseRecord(std::span<const std::byte> bytes, std::uint64_t seed) {
   Decoder frame(bytes);
   const auto length = frame.Get<std::uint32_t>();
-  if (length < kFrameBytes || length > JournalRecord::kBytesMax || length > bytes.size()) return {};
-  const auto body = bytes.first(length - sizeof(std::uint64_t));
-  const auto sum = Decoder(bytes.subspan(body.size())).Get<std::uint64_t>();
-  if (sum != XXH3_64bits_withSeed(body.data(), body.size(), seed)) return {};
+  if (!IsLength(length, bytes.size()) || !IsSealed(bytes.first(length), seed)) return {};
 
-  Decoder in(body.subspan(sizeof length));
+  Decoder in(bytes.first(length - sizeof(std::uint64_t)).subspan(sizeof length));
   const auto kind = in.Get<std::uint32_t>();
   Parsed parsed;
   parsed.bytes = length;
@@ -160,54 +227,51 @@ std::optional<Parsed> ParseRecord(std::span<const std::byte> bytes, std::uint64_
     if (!parsed.record.put) return {};
   } else if (kind == kDelete) {
     parsed.record.deleted = in.Get<std::uint64_t>();
+  } else if (kind == kDeadline) {
+    parsed.record.deadline = DecodeDeadline(&in);
+    if (!parsed.record.deadline) return {};
   } else {
-    return kind == kPadding ? std::optional(std::move(parsed)) : std::nullopt;
+    if (kind != kPadding) return {};
+    // 0 in version 1, and in padding too short for it.
+    parsed.record.synced_bytes = in.Get<Bytes>();
+    return parsed;
   }
   if (!in.ok() || in.left() != 0) return {};
   return parsed;
 }
 
-JournalScan ScanJournal(Files& files, int file, const JournalHeader& header,
-                        const VisitRecord& visit) {
-  constexpr Bytes kWindow = 4 * kMiB;
-  static_assert(kWindow >= 2 * JournalRecord::kBytesMax);
-  JournalScan scan;
-  scan.good = JournalHeader::kBytes;
-  scan.last_sequence = header.first_sequence - 1;
-  const auto memory = std::make_unique_for_overwrite<std::byte[]>(kWindow);
-  std::byte* const window = memory.get();
-  Bytes begin = 0;  // Of what the window holds and was not parsed.
-  Bytes end = 0;
-  bool more = true;
-  while (true) {
-    if (more && end - begin < JournalRecord::kBytesMax) {
-      std::memmove(window, window + begin, end - begin);
-      end -= begin;
-      begin = 0;
-      const std::int64_t got = files.ReadAt(file, scan.good + end, window + end, kWindow - end);
-      if (got == -EINTR) continue;
-      if (got < 0) {
-        scan.error = static_cast<int>(-got);
-        return scan;
-      }
-      more = got > 0;
-      end += static_cast<Bytes>(got);
-      continue;
-    }
-    if (begin == end) return scan;
-    auto parsed = ParseRecord({window + begin, end - begin}, header.Seed());
-    const bool is_padding = parsed && parsed->record.is_padding();
-    if (!parsed || (!is_padding && parsed->record.sequence <= scan.last_sequence)) {
-      scan.torn = true;
-      return scan;
-    }
-    if (!is_padding) scan.last_sequence = parsed->record.sequence;
-    const Bytes at = scan.good;
-    begin += parsed->bytes;
-    scan.good += parsed->bytes;
-    if (is_padding) continue;
-    if (!visit(std::move(parsed->record), at, parsed->bytes)) return scan;
+bool MayBeRecord(std::span<const std::byte> bytes) {
+  Decoder in(bytes);
+  const auto length = in.Get<std::uint32_t>();
+  const auto kind = in.Get<std::uint32_t>();
+  return IsLength(length, bytes.size()) && kind >= kPut && kind <= kDeadline;
+}
+
+// If the flipped bit is in the length, the checksum is elsewhere; lengths are tried first.
+std::optional<std::vector<std::byte>> CorrectRecord(std::span<const std::byte> bytes,
+                                                    std::uint64_t seed, Bytes* budget) {
+  const auto spend = [budget](Bytes cost) {
+    if (cost > *budget) return false;
+    *budget -= cost;
+    return true;
+  };
+  const auto stored = Decoder(bytes).Get<std::uint32_t>();
+  for (int bit = 0; bit < 32; ++bit) {
+    const std::uint32_t length = stored ^ (1U << bit);
+    if (!IsLength(length, bytes.size()) || !spend(length)) continue;
+    std::vector<std::byte> record(bytes.begin(), bytes.begin() + length);
+    std::memcpy(record.data(), &length, sizeof length);
+    if (IsSealed(record, seed)) return record;
   }
+  const Bytes bits = Bytes{stored} * 8;
+  if (!IsLength(stored, bytes.size()) || !spend(bits * stored)) return {};
+  std::vector<std::byte> record(bytes.begin(), bytes.begin() + stored);
+  for (std::size_t bit = sizeof stored * 8; bit < bits; ++bit) {
+    Flip(record, bit);
+    if (IsSealed(record, seed)) return record;
+    Flip(record, bit);
+  }
+  return {};
 }
 
 }  // namespace spillway

@@ -1,12 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/disk/journal_format.h"
 
 #include <random>
 
 #include <gtest/gtest.h>
 
+#include "base/testing/guarded_bytes.h"
+#include "base/testing/seed.h"
 #include "tier/disk/blob_header.h"
 #include "tier/disk/codec.h"
-#include "tier/disk/testing/memory_files.h"
 
 namespace spillway {
 namespace {
@@ -37,15 +39,27 @@ TEST(JournalRecord, ComesBackWhole) {
   bytes = EncodeDelete(10, 9);
   Finish(5, &bytes);
   EXPECT_EQ(ParseRecord(bytes, 5)->record.deleted, 9U);
-  bytes = EncodePadding(100);
+  for (const std::optional<std::int64_t> expires :
+       {std::optional<std::int64_t>(-5), std::optional<std::int64_t>(0),
+        std::optional<std::int64_t>()}) {
+    bytes.resize(kDeadlineBytes);
+    EncodeDeadline(11, {9, expires}, 5, std::span<std::byte, kDeadlineBytes>(bytes));
+    const auto deadline = ParseRecord(bytes, 5);
+    ASSERT_TRUE(deadline && deadline->record.deadline && !deadline->record.is_padding());
+    EXPECT_EQ(deadline->record.sequence, 11U);
+    EXPECT_EQ(deadline->record.deadline->put, 9U);
+    EXPECT_EQ(deadline->record.deadline->expires_unix_ns, expires);
+  }
+  bytes = EncodePadding(100, 4096);
   Finish(5, &bytes);
   EXPECT_EQ(bytes.size(), 100U);
   EXPECT_TRUE(ParseRecord(bytes, 5)->record.is_padding());
+  EXPECT_EQ(ParseRecord(bytes, 5)->record.synced_bytes, 4096U);
 }
 
 TEST(JournalRecord, WhatWeWouldNotHaveWrittenIsNotUnderstood) {
-  // Length, kind, sequence, extent, header; then the facts: six numbers, of which the
-  // last is the end of its time, and the flags.
+  // Length, kind, sequence, extent, header; then the facts: six numbers, the
+  // last of them the deadline, and the flags.
   constexpr std::size_t kExpiresAt = 4 + 4 + 8 + 16 + 16 + 5 * 8;
   const auto parses = [](std::size_t at, std::byte value) {
     PutRecord put = SomePut();
@@ -61,53 +75,80 @@ TEST(JournalRecord, WhatWeWouldNotHaveWrittenIsNotUnderstood) {
   EXPECT_FALSE(parses(kExpiresAt + 8, std::byte{8}));
 }
 
-// A write that failed may leave whole records behind the end; they are older
-// than what is written there later.
-TEST(JournalScan, EndsWhereARecordIsOlderThanTheOneBefore) {
-  testing::MemoryFiles files;
-  const int file = files.Open("/disk/journal", {.create = true}, nullptr);
+TEST(JournalRecord, OneFlippedBitIsFoundWhereverItIs) {
+  auto whole = EncodePut(9, SomePut());
+  Finish(5, &whole);
+  for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
+    auto bytes = whole;
+    bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    bytes.insert(bytes.end(), 5000, std::byte{0x5a});  // The bytes behind it in the file.
+    Bytes budget = kCorrectionBudget;
+    ASSERT_EQ(CorrectRecord(bytes, 5, &budget), whole) << "bit " << bit;
+    EXPECT_LT(budget, kCorrectionBudget);
+    bytes[whole.size() - 1] ^= std::byte{0x5a};
+    EXPECT_FALSE(CorrectRecord(bytes, 5, &budget)) << "more than one bit";
+    budget = 1000;
+    EXPECT_TRUE(bit < 32 || !CorrectRecord(bytes, 5, &budget)) << "too much work";
+  }
+}
+
+TEST(JournalHeader, OneFlippedBitIsFoundAndANewerVersionIsNoSuchBit) {
   JournalHeader header;
   header.store = {11, 12};
   header.epoch = 3;
-  std::vector<std::byte> journal = Encode(header);
-  Bytes good = 0;
-  for (const std::uint64_t sequence : {4U, 7U, 6U, 8U}) {
-    auto record = EncodeDelete(sequence, 1);
-    Finish(header.Seed(), &record);
-    journal.insert(journal.end(), record.begin(), record.end());
-    if (sequence == 7) good = journal.size();
+  header.synced_bytes = 4096;
+  const auto whole = Encode(header);
+  for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
+    auto bytes = whole;
+    bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    const auto corrected = CorrectHeader(bytes);
+    ASSERT_TRUE(corrected) << "bit " << bit;
+    EXPECT_EQ(Encode(*corrected), whole);
   }
-  ASSERT_EQ(WriteFully(files, file, 0, journal.data(), journal.size()), 0);
-  std::vector<std::uint64_t> seen;
-  const JournalScan scan =
-      ScanJournal(files, file, header, [&](JournalRecord&& record, Bytes, std::uint32_t) {
-        seen.push_back(record.sequence);
-        return true;
-      });
-  EXPECT_EQ(seen, (std::vector<std::uint64_t>{4, 7}));
-  EXPECT_TRUE(scan.torn);
-  EXPECT_EQ(scan.good, good);
-  EXPECT_EQ(scan.last_sequence, 7U);
-  files.Close(file);
+  auto newer = whole;
+  newer[8] = static_cast<std::byte>(JournalHeader::kVersion + 1);
+  EXPECT_FALSE(CorrectHeader(newer));
+  ASSERT_FALSE(DecodeJournalHeader(newer));
+  EXPECT_FALSE(IsVoidHeader(whole));
+  EXPECT_TRUE(IsVoidHeader(VoidHeader()));
+  EXPECT_FALSE(CorrectHeader(VoidHeader()));
 }
 
-// Not only damaged: what a wrong writer could have sealed, too.
+// Not only damaged bytes: also wrong ones with a valid checksum.
 TEST(JournalRecord, AnyBytesAreReadSafely) {
-  std::mt19937_64 random(1);
+  const std::uint64_t seed = testing::Seed(1);
+  std::mt19937_64 random(seed);
+  int understood = 0;
   for (int i = 0; i < 20'000; ++i) {
     auto bytes = EncodePut(1, SomePut());
+    auto whole = bytes;
+    Finish(5, &whole);
     const std::size_t changes = 1 + random() % 4;
     for (std::size_t c = 0; c < changes; ++c) {
       bytes[random() % bytes.size()] = static_cast<std::byte>(random());
     }
-    if (i % 2 == 0) Finish(5, &bytes);
+    const bool sealed = i % 2 == 0;
+    if (sealed) {
+      Finish(5, &bytes);
+    } else {
+      bytes.insert(bytes.end(), whole.end() - sizeof(std::uint64_t), whole.end());
+    }
     if (i % 3 == 0) bytes.resize(random() % bytes.size());
-    (void)ParseRecord(bytes, 5);
+    // Reading one byte too far would crash.
+    testing::GuardedBytes guarded(bytes);
+    const std::optional<Parsed> parsed = ParseRecord(guarded.span(), 5);
+    if (parsed) {
+      ++understood;
+      EXPECT_LE(parsed->bytes, bytes.size()) << "seed " << seed << " case " << i;
+      EXPECT_TRUE(sealed || bytes == whole)
+          << "damaged and understood: seed " << seed << " case " << i;
+    }
     BlobFacts facts;
-    const std::span<const std::byte> view(bytes);
-    Decoder in(view.subspan(random() % (bytes.size() + 1)));
+    const std::span<const std::byte> view = guarded.span();
+    Decoder in(view.subspan(random() % (view.size() + 1)));
     (void)Decode(&in, &facts);
   }
+  EXPECT_GT(understood, 1000) << "seed " << seed << ": those that were sealed anew";
 }
 
 TEST(BlobHeader, ASealedHeaderThatMakesNoSenseIsRefused) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/disk/page_allocator.h"
 
 #include <cassert>
@@ -13,8 +14,8 @@ PageAllocator::PageAllocator(Bytes range)
   Add({0, range});
 }
 
-// Between blocks there is at most one span more than there are blocks, with a
-// node in each of the two.
+// There is at most one span more than there are blocks, with one node in
+// `spans_` and one in `by_length_`.
 void PageAllocator::Reserve() { nodes_.Reserve(2 * (blocks_ + 2)); }
 
 void PageAllocator::Add(const Extent& span) {

@@ -1,9 +1,10 @@
-// Which bytes of the data file are free, and where a blob should go. Pure
-// arithmetic on offsets; everything is whole pages.
+// SPDX-License-Identifier: Apache-2.0
+// Tracks which bytes of the data file are free and chooses where to put a blob.
+// Pure arithmetic on offsets; all sizes are whole pages.
 //
-// Free space is kept as spans, each as long as can be. A blob goes to the
-// beginning of the shortest span that takes it, lowest address first, so that
-// long spans stay long and the end of the file is reached last.
+// Free space is kept as maximal spans. A blob goes to the beginning of the
+// shortest span that fits, lowest offset first, so that long spans stay long
+// and the end of the file is used last.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@
 
 namespace spillway {
 
+// A range of the data file.
 struct Extent {
   Bytes at = 0;
   Bytes bytes = 0;
@@ -22,25 +24,25 @@ struct Extent {
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 
+// Not thread-safe; the store calls it with its mutex.
 class PageAllocator {
  public:
-  // What taking an extent would cost beside the extent itself; empty: it may
-  // not be taken.
+  // The cost of taking an extent, beyond the extent itself; empty: it may not be taken.
   using CostOf = std::function<std::optional<Bytes>(const Extent&)>;
 
   explicit PageAllocator(Bytes range);
 
-  // Of the first spans that would do the one that costs least. Nothing changes.
+  // Returns the cheapest among the first few spans that fit. Changes nothing.
   std::optional<Extent> Find(Bytes bytes, const CostOf& cost_of) const;
-  // Makes it a block. False: not all of it is free, and nothing changes; nor
-  // does it when there is no memory (bad_alloc).
+  // Makes the extent a block. Returns false, or throws bad_alloc, without a
+  // change: if not all of the extent is free, or if there is no memory.
   bool Take(const Extent& extent);
-  // Makes a block free again. Needs no memory.
+  // Frees a block. Never allocates.
   void Give(const Extent& extent);
 
   Bytes free() const { return free_; }
   Bytes range() const { return range_; }
-  const SpanMap& spans() const { return spans_; }  // Begin to end.
+  const SpanMap& spans() const { return spans_; }  // Begin -> end.
 
  private:
   void Add(const Extent& span);
@@ -52,7 +54,7 @@ class PageAllocator {
   NodePool nodes_;
   std::size_t blocks_ = 0;
   SpanMap spans_;
-  SpanSet by_length_;  // Length and begin.
+  SpanSet by_length_;  // (length, begin) of each span.
 };
 
 }  // namespace spillway

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/disk/page_allocator.h"
 
 #include <random>
@@ -84,9 +85,9 @@ TEST(Backing, KnowsWhichChunksLackSpace) {
   backing.Set({4 * kP, 4 * kP}, true);
   EXPECT_EQ(backing.Lacking({3 * kP, 6 * kP}),
             (std::vector<Extent>{{0, 4 * kP}, {8 * kP, 2 * kP}}));
-  EXPECT_EQ(backing.backed(), 4 * kP);
+  EXPECT_EQ(backing.clean(), 4 * kP);
   backing.Set({8 * kP, 2 * kP}, true);
-  EXPECT_EQ(backing.backed(), 6 * kP);
+  EXPECT_EQ(backing.clean(), 6 * kP);
 }
 
 TEST(Backing, OnlyChunksWithoutABlobAreIdle) {

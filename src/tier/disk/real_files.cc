@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -9,8 +10,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "tier/disk/files.h"
 #include "tier/disk/uring.h"
 
@@ -90,7 +91,7 @@ class SystemFiles final : public Files {
     int file = -EINVAL;
     if (how.direct) file = Repeat([&] { return ::open(path.c_str(), flags | O_DIRECT, 0600); });
     if (direct != nullptr) *direct = file >= 0;
-    if (file != -EINVAL) return file;  // EINVAL: the file system has no such way.
+    if (file != -EINVAL) return file;  // EINVAL: the file system does not support O_DIRECT.
     return Repeat([&] { return ::open(path.c_str(), flags, 0600); });
   }
   void Close(int file) override { ::close(file); }
@@ -110,7 +111,8 @@ class SystemFiles final : public Files {
     const ssize_t result = ::pwrite(file, data, bytes, static_cast<off_t>(at));
     return result < 0 ? -errno : result;
   }
-  int Sync(int file) override { return Answer(::fdatasync(file)); }  // Once: never retry, believe.
+  // Never retried: an error is reported only once.
+  int Sync(int file) override { return Answer(::fdatasync(file)); }
   int Allocate(int file, Bytes at, Bytes bytes) override {
     return Repeat(
         [&] { return ::fallocate(file, 0, static_cast<off_t>(at), static_cast<off_t>(bytes)); });
@@ -129,13 +131,13 @@ class SystemFiles final : public Files {
     std::unique_ptr<Ring> ring = TakeRing();
     if (ring == nullptr) return Files::Run(feed);
     ring->Run(feed);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     idle_rings_.push_back(std::move(ring));
   }
   bool together() const override { return together_; }
 
   void Random(void* data, Bytes bytes) override {
-    // Up to 256 bytes can't fail once the system is up.
+    // Requests of up to 256 bytes cannot fail once the system is up.
     if (::getrandom(data, bytes, 0) < 0) std::memset(data, 0, bytes);
   }
 
@@ -143,7 +145,7 @@ class SystemFiles final : public Files {
   std::unique_ptr<Ring> TakeRing() {
     if (!together_) return nullptr;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!idle_rings_.empty()) {
         std::unique_ptr<Ring> ring = std::move(idle_rings_.back());
         idle_rings_.pop_back();
@@ -154,8 +156,9 @@ class SystemFiles final : public Files {
   }
 
   bool together_ = false;  // Constant after construction.
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Ring>> idle_rings_;  // Guarded by mutex_; as many as threads met.
+  Mutex mutex_;
+  // As many as threads ran batches at once.
+  std::vector<std::unique_ptr<Ring>> idle_rings_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace

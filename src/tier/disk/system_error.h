@@ -1,5 +1,6 @@
-// What the system said of a file, as an Error: full disks are NoMemory, all
-// else Unavailable.
+// SPDX-License-Identifier: Apache-2.0
+// The system's error for a file, as an Error: full disks are NoMemory, all
+// others Unavailable.
 #pragma once
 
 #include <cerrno>

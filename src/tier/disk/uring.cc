@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/disk/uring.h"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ std::unique_ptr<Ring> Ring::Create() {
   }
   if (!KnowsReadAndWrite(&ring->ring_)) return nullptr;
   for (std::size_t slot = 0; slot < Files::kDepth; ++slot) ring->idle_.push_back(slot);
-  ring->landed_.reserve(Files::kDepth);
+  ring->completed_.reserve(Files::kDepth);
   return ring;
 }
 
@@ -37,11 +38,12 @@ Ring::~Ring() {
 }
 
 void Ring::Start(std::size_t slot) {
-  // A call moves at most 2 GiB less a page; what is left goes on its own.
+  // One call moves at most 2 GiB less a page; the rest gets an entry of its own.
   constexpr Bytes kOnceMax = kGiB;
   const Flight& flight = flights_[slot];
   const Io& io = flight.io;
-  io_uring_sqe* entry = io_uring_get_sqe(&ring_);  // There is one: as many as slots.
+  // Always available: there are as many entries as slots.
+  io_uring_sqe* entry = io_uring_get_sqe(&ring_);
   const auto bytes = static_cast<unsigned>(std::min(io.bytes - flight.done, kOnceMax));
   if (io.write) {
     io_uring_prep_write(entry, io.file, io.data + flight.done, bytes, io.at + flight.done);
@@ -59,14 +61,14 @@ void Ring::Landed(std::size_t slot, int result) {
     Start(slot);
     return;
   }
-  landed_.push_back({flight.io, result < 0 ? result : static_cast<std::int64_t>(flight.done)});
+  completed_.push_back({flight.io, result < 0 ? result : static_cast<std::int64_t>(flight.done)});
   idle_.push_back(slot);
 }
 
 void Ring::Submit(unsigned wait_for) {
   const int submitted = io_uring_submit_and_wait(&ring_, wait_for);
   if (submitted < 0 && submitted != -EINTR && submitted != -EAGAIN && submitted != -EBUSY) {
-    // The kernel may still write into our buffers: there is no way back.
+    // The kernel may still write into our buffers, so there is no way to continue.
     std::fprintf(stderr, "io_uring: %s\n", std::strerror(-submitted));
     std::abort();
   }
@@ -93,17 +95,17 @@ bool Ring::Refill(IoFeed& feed) {
   return true;
 }
 
-// The next ones are under way before anybody looks at those that have landed: a
-// feed hashes what it is given, and the disk need not wait for that.
+// Submits the next operations before the feed sees those that have finished: a
+// feed hashes the data it gets, and the disk should work meanwhile.
 void Ring::Run(IoFeed& feed) {
   bool more = true;
   for (;;) {
     more = more && Refill(feed);
     const bool flying = idle_.size() < Files::kDepth;
-    if (!flying && landed_.empty()) return;
-    if (flying) Submit(landed_.empty() ? 1 : 0);
-    for (const Landing& landing : landed_) feed.Done(landing.io, landing.result);
-    landed_.clear();
+    if (!flying && completed_.empty()) return;
+    if (flying) Submit(completed_.empty() ? 1 : 0);
+    for (const Completed& destination : completed_) feed.Done(destination.io, destination.result);
+    completed_.clear();
     Collect();
   }
 }

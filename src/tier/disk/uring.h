@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One io_uring, used by one thread at a time.
 #pragma once
 
@@ -14,20 +15,24 @@ namespace spillway {
 
 class Ring {
  public:
-  // Null: the kernel refuses, or does not know the operations we need.
+  // Returns null if the kernel refuses or lacks the operations used here.
   static std::unique_ptr<Ring> Create();
   ~Ring();
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
+  // Runs all operations of the feed, up to Files::kDepth at a time. Returns
+  // when all have ended and the feed has their results.
   void Run(IoFeed& feed);
 
  private:
+  // An operation that was submitted, and how much of it is done.
   struct Flight {
     Io io;
     Bytes done = 0;
   };
-  struct Landing {
+  // An operation that has ended, with its result.
+  struct Completed {
     Io io;
     std::int64_t result = 0;
   };
@@ -35,16 +40,17 @@ class Ring {
   Ring() = default;
   void Start(std::size_t slot);
   void Landed(std::size_t slot, int result);
-  // False: the feed has no more.
+  // Returns false if the feed has no more operations.
   bool Refill(IoFeed& feed);
-  // Hands over what is to be done and waits for as many as are named to end.
+  // Submits the prepared operations and waits until `wait_for` of them have ended.
   void Submit(unsigned wait_for);
+  // Takes all finished operations from the ring.
   void Collect();
 
   io_uring ring_ = {};
   std::array<Flight, Files::kDepth> flights_;
-  std::vector<std::size_t> idle_;  // Slots of flights_.
-  std::vector<Landing> landed_;    // Ended, and the feed does not know yet.
+  std::vector<std::size_t> idle_;     // Slots of flights_.
+  std::vector<Completed> completed_;  // Ended, and not yet reported to the feed.
 };
 
 }  // namespace spillway

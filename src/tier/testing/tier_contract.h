@@ -1,4 +1,5 @@
-// What every Tier promises, as tests. An implementation instantiates them:
+// SPDX-License-Identifier: Apache-2.0
+// The contract of every Tier, as tests. An implementation instantiates them:
 //
 //   struct MyWorld {
 //     static constexpr bool kKeepsBytes = true;  // Reads give what was written.
@@ -115,7 +116,7 @@ TYPED_TEST_P(TierContract, OneBlockMayFillAllOfIt) {
     EXPECT_EQ(more.error().code, Code::kNoMemory);
     EXPECT_EQ(this->tier().allocated(), this->kCapacity);
     this->tier().Free(*all, this->kCapacity);
-    // And again after small blocks have been all over it.
+    // Again, after small blocks were allocated and freed everywhere.
     std::vector<typename TestFixture::Block> blocks;
     for (Bytes i = 0; i < 300; ++i) blocks.push_back(this->Store(std::string(i * 37 % 9000, 'x')));
     for (const auto& block : blocks) this->Drop(block);
@@ -140,8 +141,8 @@ TYPED_TEST_P(TierContract, FragmentsBecomeOneValue) {
   this->tier().Free(*at, 11);
 }
 
-// Any sequence: blocks do not overlap, keep their bytes, and all memory goes
-// back with the last of them.
+// Random sequences: blocks do not overlap, keep their bytes, and all memory is
+// returned with the last of them.
 TYPED_TEST_P(TierContract, HoldsWhateverComesAndGoes) {
   const std::uint64_t seed = TestSeed(1);
   SCOPED_TRACE("SPILLWAY_TEST_SEED=" + std::to_string(seed));
@@ -149,7 +150,7 @@ TYPED_TEST_P(TierContract, HoldsWhateverComesAndGoes) {
   std::map<std::uintptr_t, typename TestFixture::Block> blocks;
   Bytes sum = 0;
   for (int step = 0; step < 6'000; ++step) {
-    // Fills, then drains, in waves.
+    // Fills and drains in waves.
     const bool grows = random() % 100 < (step / 1'000 % 2 == 0 ? 70U : 30U);
     if (grows) {
       const Bytes bytes = this->RandomSize(random);
@@ -157,7 +158,7 @@ TYPED_TEST_P(TierContract, HoldsWhateverComesAndGoes) {
       const Result<std::byte*> at = this->tier().Allocate(bytes);
       if (!at) {
         ASSERT_EQ(at.error().code, Code::kNoMemory);
-        // Only when it is rather full: slack is bounded.
+        // Only when the tier is rather full: slack is bounded.
         ASSERT_GT(sum + bytes, this->kCapacity / 2) << at.error().message;
       } else {
         typename TestFixture::Block block{*at, this->RandomValue(random, bytes)};
@@ -197,40 +198,40 @@ TYPED_TEST_P(TierContract, AFreshBlockIsNotCleanAndABackedOneIs) {
   std::byte* const one = tier.Allocate(1000).value();
   std::byte* const two = tier.Allocate(1000).value();
   EXPECT_EQ(tier.clean(), 0U);
-  tier.SetBacked(one, 1000, true);
-  tier.SetBacked(two, 1000, true);
+  tier.SetClean(one, 1000, true);
+  tier.SetClean(two, 1000, true);
   EXPECT_EQ(tier.clean(), tier.held());
-  tier.SetBacked(two, 1000, false);
+  tier.SetClean(two, 1000, false);
   EXPECT_LT(tier.clean(), tier.held());
   tier.Free(two, 1000, false);
   EXPECT_EQ(tier.clean(), tier.held());
   tier.Free(one, 1000, true);
   EXPECT_EQ(tier.clean(), 0U);
-  // The same place again is a fresh block.
+  // The same place again is a new, dirty block.
   std::byte* const again = tier.Allocate(1000).value();
   EXPECT_EQ(tier.clean(), 0U);
   tier.Free(again, 1000);
-  // Nothing is there of an empty block, to be backed or not.
+  // An empty block has no memory that could be clean or dirty.
   std::byte* const empty = tier.Allocate(0).value();
-  tier.SetBacked(empty, 0, true);
+  tier.SetClean(empty, 0, true);
   EXPECT_EQ(tier.clean(), 0U);
   tier.Free(empty, 0, true);
 }
 
-// A backed block covers chunks whole, and shares its first and its last.
+// A clean block covers some chunks entirely, and shares its first and last.
 TYPED_TEST_P(TierContract, OneBlockThatIsNotBackedKeepsItsChunksFromBeingClean) {
-  if (this->world_.chunk_bytes() == 0) return;  // No chunks, nothing shared.
+  if (this->world_.chunk_bytes() == 0) return;  // Without chunks nothing is shared.
   Tier& tier = this->tier();
   const Bytes chunk = this->world_.chunk_bytes();
   const Bytes large = 3 * chunk - chunk / 2;
   std::byte* const one = tier.Allocate(large).value();
   std::byte* const two = tier.Allocate(large).value();
   ASSERT_EQ(tier.held(), 5 * chunk);
-  tier.SetBacked(one, large, true);
+  tier.SetClean(one, large, true);
   EXPECT_EQ(tier.clean(), 2 * chunk);
-  tier.SetBacked(two, large, true);
+  tier.SetClean(two, large, true);
   EXPECT_EQ(tier.clean(), 5 * chunk);
-  tier.SetBacked(one, large, false);
+  tier.SetClean(one, large, false);
   EXPECT_EQ(tier.clean(), 2 * chunk);
   tier.Free(one, large, false);
   EXPECT_EQ(tier.clean(), 3 * chunk);
@@ -238,14 +239,14 @@ TYPED_TEST_P(TierContract, OneBlockThatIsNotBackedKeepsItsChunksFromBeingClean) 
   EXPECT_EQ(tier.clean(), 0U);
 }
 
-// Any sequence: clean is what the blocks say, chunk by chunk.
+// Random sequences: clean() is what the blocks say, chunk by chunk.
 TYPED_TEST_P(TierContract, CountsCleanMemoryWhateverComesAndGoes) {
   const std::uint64_t seed = TestSeed(2);
   SCOPED_TRACE("SPILLWAY_TEST_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
   struct Held {
     Bytes bytes = 0;
-    bool backed = false;
+    bool clean = false;
   };
   std::map<std::uintptr_t, Held> blocks;
   const Bytes chunk = this->world_.chunk_bytes();
@@ -254,12 +255,12 @@ TYPED_TEST_P(TierContract, CountsCleanMemoryWhateverComesAndGoes) {
     std::map<std::uintptr_t, bool> chunks;
     for (const auto& [at, held] : blocks) {
       if (chunk == 0) {
-        sum += held.backed ? held.bytes : 0;
+        sum += held.clean ? held.bytes : 0;
         continue;
       }
       for (std::uintptr_t c = at / chunk; c <= (at + held.bytes - 1) / chunk; ++c) {
         bool& all = chunks.try_emplace(c, true).first->second;
-        all = all && held.backed;
+        all = all && held.clean;
       }
     }
     for (const auto& [c, all] : chunks) sum += all ? chunk : 0;
@@ -268,22 +269,22 @@ TYPED_TEST_P(TierContract, CountsCleanMemoryWhateverComesAndGoes) {
   Tier& tier = this->tier();
   Bytes cleanest = 0;
   for (int step = 0; step < 5'000; ++step) {
-    // Few and many blocks, hardly and nearly all of them backed, in waves.
+    // Few and many blocks, hardly any and nearly all of them clean, in waves.
     const bool grows = random() % 100 < (step / 500 % 2 == 0 ? 60U : 45U);
     const bool backs = random() % 100 < (step / 1'000 % 2 == 0 ? 95U : 30U);
     auto some = blocks.begin();
     if (!blocks.empty()) some = std::next(some, static_cast<long>(random() % blocks.size()));
     if (random() % 3 != 0 && !blocks.empty()) {
-      if (some->second.backed != backs) {
-        tier.SetBacked(reinterpret_cast<std::byte*>(some->first), some->second.bytes, backs);
-        some->second.backed = backs;
+      if (some->second.clean != backs) {
+        tier.SetClean(reinterpret_cast<std::byte*>(some->first), some->second.bytes, backs);
+        some->second.clean = backs;
       }
     } else if (grows || blocks.empty()) {
       const Bytes bytes = this->RandomSize(random);
       const Result<std::byte*> at = tier.Allocate(bytes);
       if (at && bytes > 0) blocks[reinterpret_cast<std::uintptr_t>(*at)] = {bytes, false};
     } else {
-      tier.Free(reinterpret_cast<std::byte*>(some->first), some->second.bytes, some->second.backed);
+      tier.Free(reinterpret_cast<std::byte*>(some->first), some->second.bytes, some->second.clean);
       blocks.erase(some);
     }
     ASSERT_EQ(tier.clean(), clean()) << "step " << step;
@@ -292,7 +293,7 @@ TYPED_TEST_P(TierContract, CountsCleanMemoryWhateverComesAndGoes) {
   }
   EXPECT_GT(cleanest, 0U);
   for (const auto& [at, held] : blocks) {
-    tier.Free(reinterpret_cast<std::byte*>(at), held.bytes, held.backed);
+    tier.Free(reinterpret_cast<std::byte*>(at), held.bytes, held.clean);
   }
   EXPECT_EQ(tier.clean(), 0U);
   EXPECT_EQ(tier.held(), 0U);

@@ -1,4 +1,5 @@
-// What a program did that a real driver punishes, sooner or later.
+// SPDX-License-Identifier: Apache-2.0
+// Mistakes of a program that a real driver punishes, sooner or later.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 
 namespace fakes {
 
-// "0x7f12", wherever an address is spoken of.
+// "0x7f12", for addresses in texts.
 struct Hex {
   std::uint64_t value = 0;
 };

@@ -1,5 +1,6 @@
-// What a test tells a fake GPU library, and asks it. Texts live until the next
-// call of the same function.
+// SPDX-License-Identifier: Apache-2.0
+// How a test controls and questions a fake GPU library. A returned text is valid until
+// the next call of the same function.
 #include "fakes/gpu/gpu.h"
 
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA's driver API, in front of the fakes of gpu.h. FAKE_NO_DEVICE finds no
 // card; FAKE_WITHOUT_BATCH, _BATCH_V2, _MAP and _MODULES leave these
 // functions out.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which call of a fake GPU library fails, and how: the n-th of all, or of one
 // function, once or from then on. Functions are named as in GpuDriver's table
 // ("memory_map"), whatever the library calls them.
@@ -11,10 +12,10 @@ namespace fakes {
 
 class Faults {
  public:
-  // Counts the call: 0, or the code it is to answer.
+  // Counts the call; returns 0 or the code that the call must return.
   int Enter(const std::string& function);
 
-  // The n-th call from now on; 0 takes it back.
+  // The n-th call from now on; 0 cancels the fault.
   void FailCall(std::uint64_t n, int code, bool for_good);
   void FailFunction(const std::string& function, std::uint64_t n, int code, bool for_good);
   // Every call answers `code`; 0: the card is back.
@@ -22,7 +23,7 @@ class Faults {
 
   std::uint64_t calls() const { return calls_; }
   std::uint64_t calls(const std::string& function) const;
-  // Whether every call fails from here on, so that nothing can be given back.
+  // Whether every call fails from here on, so that no memory can be freed.
   bool out_of_reach() const {
     return lost_ != 0 || (fault_.for_good && fault_.Answer(calls_ + 1) != 0);
   }
@@ -47,7 +48,7 @@ class Faults {
   std::string failed_;
 };
 
-// Whether after this code nothing that was queued will ever be done.
+// Whether after this code no queued work is ever done.
 bool EndsTheWork(int code);
 
 // The driver's words for a code; null: it has none.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "fakes/gpu/gpu.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace fakes {
 
 namespace {
 
-// What this thread has made current, in one life of the library.
+// What this thread has made current since the last reset of the library.
 struct Current {
   std::uint64_t life = 0;
   std::vector<int> pushed;  // CUDA.
@@ -47,7 +48,7 @@ Gpu::Gpu() {
 // Controls
 
 void Gpu::Reset(const std::string& options) {
-  std::unique_ptr<State> old;  // Ends its thread, which wants the mutex.
+  std::unique_ptr<State> old;  // Destroying it ends its thread, which needs the mutex.
   {
     const Lock lock(mutex_);
     old = std::move(state_);

@@ -1,6 +1,7 @@
-// The fake GPUs of one library: what CUDA's driver and HIP's runtime have in
-// common, over host memory. cuda.cc and hip.cc export it under the names of
-// either; controls.cc lets a test tell it what to do and ask what it saw.
+// SPDX-License-Identifier: Apache-2.0
+// The fake GPUs of one library: what CUDA's driver and HIP's runtime have in common,
+// over host memory. cuda.cc and hip.cc export it under the names of either; through
+// controls.cc a test controls it and asks what it saw.
 //
 // Functions are those of GpuDriver's table and may be called from any thread.
 #pragma once
@@ -35,7 +36,7 @@ class Gpu {
   // The one of this library.
   static Gpu& Get();
 
-  // Controls. All begins anew: what was there is gone.
+  // Controls. Reset starts all over: the state before is gone.
   void Reset(const std::string& options);
   void FailCall(std::uint64_t n, int code, bool for_good);
   void FailFunction(const std::string& function, std::uint64_t n, int code, bool for_good);
@@ -46,7 +47,7 @@ class Gpu {
   void Foreign(int card, std::uint64_t bytes);
   // All that is queued is done, as far as it can be; 0, or why not.
   int Finish();
-  // The bytes of device memory, past all streams; false: none is there.
+  // Reads device memory, ignoring all streams; false: there is none.
   bool Peek(Address at, void* into, std::size_t bytes);
   bool Poke(Address at, const void* from, std::size_t bytes);
   std::string misuse();
@@ -125,12 +126,12 @@ class Gpu {
   struct State;  // What Reset makes anew.
   Gpu();
 
-  // Counts the call and says what it is to answer: 0 if it may go on.
+  // Counts the call; returns the code that the call must return: 0 if it may go on.
   int Enter(Lock* lock, const char* function);
   // The same for a call that concerns the current card.
   int EnterOn(Lock* lock, const char* function, int* card);
-  // A call that gives something back does so even when it is told to fail, unless
-  // that is to be strict; calling it again is then no mistake.
+  // A call that frees something does so even if it is told to fail, unless the option
+  // `strict` is set; calling it again is then no mistake.
   template <typename Work>
   int GiveBack(const char* function, std::uint64_t what, const Work& work);
   int CurrentCard(const char* function, int* card);

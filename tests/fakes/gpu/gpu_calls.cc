@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory, streams and copies: what a Gpu checks before its parts do it.
 #include <cstring>
 
@@ -29,7 +30,7 @@ int Gpu::GiveBack(const char* function, std::uint64_t what, const Work& work) {
     return wanted;
   }
   int card = 0;
-  // Once nothing answers any more, no context can be made current either.
+  // Once the card is lost, no context can be made current either.
   if (wanted == 0) {
     if (const int code = CurrentCard(function, &card)) return code;
   }
@@ -130,7 +131,7 @@ int Gpu::MemoryAlloc(Address* at, std::size_t bytes) {
 int Gpu::MemoryFree(Address at) {
   if (at == 0) return 0;
   return GiveBack("memory_free", at, [&](Lock* lock) {
-    // As the real one: not before everything on the card is done.
+    // As the real one does: after everything on the card is done.
     if (const int code = state_->queues.Drain(lock, std::nullopt, 0)) return code;
     return state_->memory.Free(at);
   });
@@ -306,7 +307,7 @@ int Gpu::CopyBatch(const char* function, const Address* to, const Address* from,
     for (std::size_t i = first[kind]; i < end; ++i) {
       operation.pieces.push_back({to[i], from[i], bytes[i]});
     }
-    // 2 and 3: a source may be read now, before anything that is queued.
+    // 2 and 3: a source may be read now, before queued operations.
     const bool early = kinds[kind].order != 1;
     if (const int code = state_->queues.Add(&lock, Id(stream), card, std::move(operation), early)) {
       return code;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HIP, in front of the fakes of gpu.h. FAKE_NO_DEVICE finds no card;
 // FAKE_WITHOUT_MAP and _MODULES leave these functions out.
 #include "fakes/gpu/gpu.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "fakes/gpu/memory.h"
 
 #include <fcntl.h>
@@ -30,7 +31,7 @@ Address AddressOf(const void* at) { return reinterpret_cast<Address>(at); }
 class Memory::Pages {
  public:
   explicit Pages(std::size_t bytes) : bytes_(bytes), at_(MapHost(bytes, PROT_READ | PROT_WRITE)) {}
-  // Of a file, whose name says whose it is.
+  // In a file, whose name says which process holds it.
   Pages(std::size_t bytes, const std::string& folder, bool stale)
       : bytes_(bytes), folder_(folder), at_(MapFile(stale)) {}
   ~Pages() {
@@ -46,7 +47,7 @@ class Memory::Pages {
     static std::uint64_t last = 0;  // Guarded by the Gpu's mutex.
     return Text(folder_, "/", whose, "-", bytes_, "-", getpid(), "-", ++last);
   }
-  // One that was given back, or whose process has died.
+  // Takes a file that was released, or whose process has died.
   bool TakeLeft(const std::string& as) const {
     std::error_code error;
     for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
@@ -149,7 +150,7 @@ std::shared_ptr<Memory::Pages> Memory::TakePages(std::size_t bytes) {
   }
   if (options_.stale) {
     std::vector<std::shared_ptr<Pages>>& left = left_[bytes];
-    // Pages that a copy still runs over are not ours to hand out.
+    // Pages that a copy still uses must not be handed out.
     if (!left.empty() && left.back().use_count() == 1) {
       std::shared_ptr<Pages> pages = std::move(left.back());
       left.pop_back();
@@ -158,7 +159,7 @@ std::shared_ptr<Memory::Pages> Memory::TakePages(std::size_t bytes) {
   }
   auto pages = std::make_shared<Pages>(bytes);
   if (pages->at() == nullptr) return nullptr;
-  if (options_.stale) std::memset(pages->at(), 0xDB, bytes);  // Somebody else's.
+  if (options_.stale) std::memset(pages->at(), 0xDB, bytes);  // Left by another program.
   return pages;
 }
 

@@ -1,10 +1,10 @@
-// The memory of the fake cards, and what the driver knows of the host's.
+// SPDX-License-Identifier: Apache-2.0
+// The memory of the fake cards, and what the driver knows about the host's.
 //
-// 1. Physical memory is host pages of our own. A device address is reserved
-//    address space without any access: a program that follows one crashes.
-// 2. Physical memory counts against its card until it is both released and
-//    unmapped.
-// 3. A mapping is used by a card only once it was given access.
+// 1. Physical memory is host pages of the fake's own. A device address is reserved
+//    address space without any access: a program that dereferences one crashes.
+// 2. Physical memory counts against its card until it is both released and unmapped.
+// 3. A card can use a mapping only after it was given access.
 //
 // Not for several threads at once: Gpu has a mutex.
 #pragma once
@@ -39,7 +39,7 @@ inline constexpr int kNotRegistered = 713;
 
 using Address = std::uint64_t;
 
-// Bytes of the fake's own, or of the host, that stay as long as it is held.
+// Bytes of the fake's own or of the host, which stay valid as long as the Span.
 struct Span {
   std::byte* at = nullptr;
   std::size_t bytes = 0;
@@ -77,7 +77,7 @@ class Memory {
   void SetForeign(int card, std::uint64_t bytes);
 
   bool IsDevice(Address at) const;
-  // Empty: it can't be used so by that card, or by anybody at all (card -1).
+  // Empty: that card can't use it in this way; card -1: no card can.
   std::optional<std::vector<Span>> Resolve(Address at, std::size_t bytes, int card,
                                            bool write) const;
   enum class Host { kPinned, kPageable, kTorn };  // Torn: in part, or across two.
@@ -141,9 +141,9 @@ class Memory {
   std::array<std::uint64_t, kCardsMax> used_{};  // By Count.
   const std::unique_ptr<Together> together_;     // Null: this process has the cards alone.
   std::array<std::uint64_t, kCardsMax> foreign_{};
-  // Given back and still taken, by range: for `vmm keeps`.
+  // Released and still counted, by range: for `vmm keeps`.
   std::map<Address, std::array<std::uint64_t, kCardsMax>> kept_;
-  // What released memory held, by its size: for `stale`.
+  // Contents of released memory, by its size: for `stale`.
   std::map<std::size_t, std::vector<std::shared_ptr<Pages>>> left_;
 };
 

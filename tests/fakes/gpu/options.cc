@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "fakes/gpu/options.h"
 
 #include <algorithm>
@@ -79,7 +80,7 @@ Options ParseOptions(const std::string& text) {
     if (!part.empty()) Take(part, &options);
     at = end + 1;
   }
-  // Less than a page of the host can't be kept from being looked at.
+  // Access to less than a page of the host can't be forbidden.
   if (options.granularity < 4096 || !std::has_single_bit(options.granularity)) Stop("granularity");
   if (options.cards < 0 || options.cards > 8) Stop("cards");
   return options;

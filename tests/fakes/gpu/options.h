@@ -1,6 +1,7 @@
-// What a fake GPU library is: told as text, so that a test tells it through a
-// control and a program it runs through the environment variable
-// SPILLWAY_FAKE_GPU, read when the library is loaded.
+// SPDX-License-Identifier: Apache-2.0
+// The options of a fake GPU library, as text: a test gives it by a control, and to
+// a program that it runs by the environment variable SPILLWAY_FAKE_GPU, which is
+// read when the library is loaded.
 //
 // Lines, or parts between semicolons, each a name and its value:
 //
@@ -11,21 +12,21 @@
 //   uuid TEXT       32 hexadecimal digits; a card's ordinal is added to the last byte
 //   pci TEXT        of the first card; a card's ordinal is added to its bus
 //   version N       the driver's (13000)
-//   seed N          of the order in which streams go on
-//   stale 0|1       whether new memory holds what was there before (0: zeros)
-//   thread 0|1      whether a thread carries out what is queued (0: whoever asks)
-//   strict 0|1      whether a give-back that is told to fail does nothing (0: it
-//                   answers so, and has been done all the same)
+//   seed N          of the order in which streams are run
+//   stale 0|1       whether new memory holds its old contents (0: zeros)
+//   thread 0|1      whether a thread runs queued operations (0: the calling thread)
+//   strict 0|1      whether a call that frees something and is told to fail does
+//                   nothing (0: it returns the error, but has freed it)
 //   foreign BYTES   what others hold of every card from the beginning (0)
-//   backing DIR     physical memory is a file each in this folder, so that what a
-//                   process leaves, however it ends, can be handed to another:
-//                   with `stale`
+//   backing DIR     each piece of physical memory is a file in this folder, so that
+//                   what a process leaves, however it ends, can be handed to
+//                   another: with `stale`
 //   together FILE   processes that name the same file share the cards: what one has
 //                   taken is not free for another, until it ends
-//   vmm HOW         good; or as some drivers have it, for memory that is created
+//   vmm HOW         good; or the defects of some drivers, for memory that is created
 //                   and mapped, not for memory that is allocated: `keeps` (it stays
-//                   taken while its addresses are set aside), `leaks` (it stays
-//                   taken), `forgets` (what is mapped anew holds something else),
+//                   taken while its addresses are reserved), `leaks` (it stays
+//                   taken), `forgets` (mapped again, it holds something else),
 //                   `refuses` (access is refused)
 #pragma once
 
@@ -53,7 +54,7 @@ struct Options {
   Vmm vmm = Vmm::kGood;
 };
 
-// Stops the program at what it does not know: a mistake in a test must not look
+// Stops the program at an unknown name or value: a mistake in a test must not look
 // like an answer.
 Options ParseOptions(const std::string& text);
 

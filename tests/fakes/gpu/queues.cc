@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "fakes/gpu/queues.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace fakes {
 
 namespace {
 
-// The default stream of a card, which nobody creates.
+// The default stream of a card, which no call creates.
 std::uint64_t DefaultStream(int card) { return static_cast<std::uint64_t>(card) + 1; }
 
 bool Meet(Address a, std::uint64_t a_bytes, Address b, std::uint64_t b_bytes) {
@@ -187,7 +188,7 @@ int Queues::CheckOverlaps(const std::vector<Piece>& pieces) {
     if (piece.from != 0) uses.push_back({piece.from, piece.bytes, false});
   }
   std::ranges::sort(uses, {}, &Use::at);
-  Address written = 0;  // How far anybody before writes, and touches.
+  Address written = 0;  // How far any piece before writes, and touches.
   Address touched = 0;
   for (const Use& use : uses) {
     if (use.at < written || (use.write && use.at < touched)) {
@@ -230,7 +231,7 @@ int Queues::Add(Lock* lock, std::uint64_t stream, int card, Operation operation,
   Enqueue(stream == 0 ? DefaultStream(card) : stream, &StreamOf(stream, card),
           std::move(operation));
   if (!pageable) return 0;
-  // By way of the driver's own staging memory, and done when the call returns.
+  // It goes through the driver's own staging memory, and is done when the call returns.
   ++pageable_;
   return Drain(lock, stream, card);
 }
@@ -268,7 +269,7 @@ bool Queues::ReadTable(const Stream& stream, Operation* operation) const {
   return true;
 }
 
-bool Queues::Prepare(const Stream& stream, Operation* operation, std::vector<Move>* moves) {
+bool Queues::Prepare(const Stream& stream, Operation* operation, std::vector<Move>* transfers) {
   if (operation->kind == Operation::Kind::kGather) {
     if (!ReadTable(stream, operation)) {
       complaints_->Add("a kernel's table at ", Hex{operation->table.from}, " can't be read");
@@ -283,13 +284,13 @@ bool Queues::Prepare(const Stream& stream, Operation* operation, std::vector<Mov
     }
     if (CheckOverlaps(operation->pieces) != 0) return false;
   }
-  if (operation->kind == Operation::Kind::kHash) return PrepareHash(stream, *operation, moves);
+  if (operation->kind == Operation::Kind::kHash) return PrepareHash(stream, *operation, transfers);
   for (std::size_t i = 0; i < operation->pieces.size(); ++i) {
     const Piece& piece = operation->pieces[i];
-    Move move;
+    Move transfer;
     auto to = Find(piece.to, piece.bytes, stream.card, true);
-    if (!operation->read_early.empty()) move.read_early = operation->read_early[i];
-    auto from = operation->kind == Operation::Kind::kFill || move.read_early != nullptr
+    if (!operation->read_early.empty()) transfer.read_early = operation->read_early[i];
+    auto from = operation->kind == Operation::Kind::kFill || transfer.read_early != nullptr
                     ? std::vector<Span>()
                     : Find(piece.from, piece.bytes, stream.card, false);
     if (!to || !from) {
@@ -297,17 +298,17 @@ bool Queues::Prepare(const Stream& stream, Operation* operation, std::vector<Mov
                        piece.bytes, " finds its memory gone");
       return false;
     }
-    move.to = std::move(*to);
-    move.from = std::move(*from);
-    if (move.read_early != nullptr) move.from = {SpanOf(move.read_early.get())};
-    moves->push_back(std::move(move));
+    transfer.to = std::move(*to);
+    transfer.from = std::move(*from);
+    if (transfer.read_early != nullptr) transfer.from = {SpanOf(transfer.read_early.get())};
+    transfers->push_back(std::move(transfer));
   }
-  std::ranges::shuffle(*moves, random_);  // Among themselves they have no order.
+  std::ranges::shuffle(*transfers, random_);  // They have no order among themselves.
   return true;
 }
 
 bool Queues::PrepareHash(const Stream& stream, const Operation& operation,
-                         std::vector<Move>* moves) {
+                         std::vector<Move>* transfers) {
   const Piece& data = operation.pieces[0];
   const Piece& results = operation.pieces[1];
   auto from = memory_->Resolve(data.from, data.bytes, stream.card, false);
@@ -316,25 +317,25 @@ bool Queues::PrepareHash(const Stream& stream, const Operation& operation,
                      ": no memory there, or none that the card knows");
     return false;
   }
-  moves->push_back(
+  transfers->push_back(
       {*Find(results.to, results.bytes, stream.card, true), std::move(*from), nullptr});
   return true;
 }
 
-void Queues::Hash(const Move& move) {
+void Queues::Hash(const Move& transfer) {
   std::string bytes;
-  for (const Span& span : move.from) {
+  for (const Span& span : transfer.from) {
     bytes.append(reinterpret_cast<const char*>(span.at), span.bytes);
   }
   std::vector<XXH128_hash_t> made;
   for (std::size_t at = 0; at < bytes.size(); at += kHashedAtOnce) {
     made.push_back(XXH3_128bits(bytes.data() + at, kHashedAtOnce));
   }
-  std::memcpy(move.to.front().at, made.data(), made.size() * sizeof(made.front()));
+  std::memcpy(transfer.to.front().at, made.data(), made.size() * sizeof(made.front()));
 }
 
-// A head is carried out by one thread at a time; a reference to it stays good
-// while others append.
+// A head is run by one thread at a time; a reference to it stays valid while others
+// append.
 void Queues::CarryOut(Lock* lock, Stream* stream) {
   Operation& operation = stream->queued.front();
   if (operation.kind == Operation::Kind::kRecord || operation.kind == Operation::Kind::kWait) {
@@ -342,27 +343,27 @@ void Queues::CarryOut(Lock* lock, Stream* stream) {
     Finished(stream);
     return;
   }
-  std::vector<Move> moves;
-  if (!Prepare(*stream, &operation, &moves)) {
+  std::vector<Move> transfers;
+  if (!Prepare(*stream, &operation, &transfers)) {
     dead_ = kIllegalAddress;
     Kill(lock, dead_);
     return;
   }
   stream->running = true;
   lock->unlock();
-  for (const Move& move : moves) {
+  for (const Move& transfer : transfers) {
     if (operation.kind == Operation::Kind::kHash) {
-      Hash(move);
+      Hash(transfer);
       continue;
     }
     if (operation.kind != Operation::Kind::kFill) {
-      CopySpans(move.to, move.from);
-      if (operation.garbled) *move.to.front().at ^= std::byte{16};
+      CopySpans(transfer.to, transfer.from);
+      if (operation.garbled) *transfer.to.front().at ^= std::byte{16};
       continue;
     }
-    for (const Span& span : move.to) std::memset(span.at, operation.value, span.bytes);
+    for (const Span& span : transfer.to) std::memset(span.at, operation.value, span.bytes);
   }
-  moves.clear();
+  transfers.clear();
   lock->lock();
   stream->running = false;
   Finished(stream);
@@ -454,7 +455,8 @@ void Queues::SeenUntil(Stream* stream, std::uint64_t number) {
   while (!stream->done.empty() && stream->done.front().number <= number) {
     const Operation operation = std::move(stream->done.front());
     stream->done.pop_front();
-    if (operation.mark != nullptr) Seen(operation.mark);  // It waited: what that waited for, too.
+    // The program has also seen what that operation waited for.
+    if (operation.mark != nullptr) Seen(operation.mark);
   }
 }
 

@@ -1,14 +1,15 @@
-// Streams, events, and what is queued on them. Nothing is done at the call that
-// queues it: later, whoever asks (or a thread of the fake's own) carries out the
-// head of a stream that seed and chance pick among those that may go on. Sources
-// are read and targets written then.
+// SPDX-License-Identifier: Apache-2.0
+// Streams, events, and the operations queued on them. No operation runs at the call
+// that queues it: later, the calling thread (or a thread of the fake's own) runs the
+// head of a stream that is chosen by seed and chance among those that may go on.
+// Sources are read and targets written at that time.
 //
-// 1. A stream's operations are done in order; a wait is for the record as it was
-//    when the wait was queued.
-// 2. Asking for an event that is not done carries out at least one operation, if
-//    any can be: whoever polls comes to an end.
-// 3. Memory is in use by an operation until the program has seen an event after
-//    it, not merely until it was carried out: luck hides no mistake.
+// 1. A stream's operations run in order; a wait is for the record as it was when the
+//    wait was queued.
+// 2. Asking for an event that is not done runs at least one operation, if any can run:
+//    a program that polls comes to an end.
+// 3. Memory is in use by an operation until the program has seen an event after it, not
+//    merely until it has run: so a mistake is found even if the timing would hide it.
 //
 // Every function needs the Gpu's mutex, held by `Lock`; bytes are copied without.
 #pragma once
@@ -33,7 +34,7 @@ namespace fakes {
 
 using Lock = std::unique_lock<std::mutex>;
 
-// What the hash kernel makes one checksum of.
+// How much the hash kernel puts into one checksum.
 inline constexpr std::size_t kHashedAtOnce = 1 << 20;
 
 struct Piece {
@@ -47,8 +48,8 @@ struct Mark {
   std::uint64_t stream = 0;
   std::uint64_t number = 0;  // Of the operation in its stream.
   bool done = false;
-  bool seen = false;  // The program knows.
-  int code = 0;       // Other than 0: it was never done, and why.
+  bool seen = false;  // The program knows that it is done.
+  int code = 0;       // Other than 0: why it was never done.
 };
 
 struct Operation {
@@ -66,13 +67,13 @@ struct Operation {
 class Queues {
  public:
   Queues(const Options& options, Memory* memory, Complaints* complaints, std::mutex* mutex);
-  ~Queues();  // The mutex is not held. What is queued is never done.
+  ~Queues();  // Without the mutex. Queued operations are never done.
   Queues(const Queues&) = delete;
   Queues& operator=(const Queues&) = delete;
 
   std::uint64_t CreateStream(int card);
   int DestroyStream(std::uint64_t stream);
-  // 0, or that there is none of this card. Stream 0 is the default one.
+  // 0, or the error that this card has no such stream. Stream 0 is the default one.
   int Check(std::uint64_t stream, int card);
   std::uint64_t CreateEvent(int card);
   int DestroyEvent(std::uint64_t event);
@@ -82,16 +83,16 @@ class Queues {
 
   // Checks what can be checked now; `early`: sources may be read at once.
   int Add(Lock* lock, std::uint64_t stream, int card, Operation operation, bool early = false);
-  // Until all before is done: of one stream, or of all. Timeout if the card hangs.
+  // Runs all operations of one stream, or of all. Timeout if the card hangs.
   int Drain(Lock* lock, std::optional<std::uint64_t> stream, int card);
-  // Nothing queued will be done; events say `code`.
+  // Queued operations are never done; events return `code`.
   void Kill(Lock* lock, int code);
   void SetHung(bool hung);
-  // After an operation that touched what is not there, every call answers this.
+  // After an operation that touched missing memory, every call returns this.
   int dead() const { return dead_; }
   void Revive() { dead_ = 0; }
 
-  // Who uses any of it; empty: nobody.
+  // The operation that uses any of it; empty: there is none.
   std::string User(Address at, std::size_t bytes) const;
   std::size_t pending() const;
   std::uint64_t pageable() const { return pageable_; }
@@ -104,20 +105,20 @@ class Queues {
     bool running = false;  // Its head is being carried out.
     std::uint64_t last = 0;
     std::deque<Operation> queued;
-    std::deque<Operation> done;  // As far as the program does not know.
+    std::deque<Operation> done;  // Done, but the program does not know yet.
   };
   struct Event {
     int card = 0;
     std::shared_ptr<Mark> mark;
   };
-  // What to move, without the mutex.
+  // What to copy; the copy runs without the mutex.
   struct Move {
     std::vector<Span> to;
     std::vector<Span> from;
     std::shared_ptr<std::string> read_early;
   };
-  bool PrepareHash(const Stream& stream, const Operation& operation, std::vector<Move>* moves);
-  static void Hash(const Move& move);
+  bool PrepareHash(const Stream& stream, const Operation& operation, std::vector<Move>* transfers);
+  static void Hash(const Move& transfer);
 
   Stream& StreamOf(std::uint64_t stream, int card);
   int CheckPiece(const Piece& piece, int card, bool fill);
@@ -127,7 +128,7 @@ class Queues {
   std::optional<std::vector<Span>> Find(Address at, std::uint64_t bytes, int card,
                                         bool write) const;
   bool ReadTable(const Stream& stream, Operation* operation) const;
-  bool Prepare(const Stream& stream, Operation* operation, std::vector<Move>* moves);
+  bool Prepare(const Stream& stream, Operation* operation, std::vector<Move>* transfers);
   bool Step(Lock* lock);
   void CarryOut(Lock* lock, Stream* stream);
   void Finished(Stream* stream);

@@ -1,4 +1,5 @@
-// What a Gpu holds between two resets. For gpu.cc and gpu_calls.cc only.
+// SPDX-License-Identifier: Apache-2.0
+// The state of a Gpu between two resets. For gpu.cc and gpu_calls.cc only.
 #pragma once
 
 #include <array>
@@ -25,8 +26,8 @@ struct Gpu::State {
   std::array<int, 8> retained{};  // Contexts, by card.
   std::set<std::uint64_t> modules;
   std::uint64_t last_module = 0x10000;
-  std::uint64_t garble = 0;  // Copies to a device until one is garbled; 0: none is.
-  // What was given back by a call that was told to fail.
+  std::uint64_t garble = 0;  // Copies to a device until one is garbled; 0: none.
+  // Freed by a call that was told to fail.
   std::set<std::pair<std::string, std::uint64_t>> gone;
   Queues queues;
 };

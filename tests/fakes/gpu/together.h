@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // What several processes have taken of the same cards: a file that all of them map,
-// a line for each. The line of a process that has ended, however it did, is nobody's.
+// with a line for each. The line of a process that has ended, in whatever way, does not
+// count.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +14,15 @@ inline constexpr std::size_t kCardsMax = 8;
 
 class Together {
  public:
-  // Stops the program where the file can't be used: no answer would be right.
+  // Stops the program if the file can't be used: no answer would be right.
   explicit Together(const std::string& file);
   ~Together();
   Together(const Together&) = delete;
   Together& operator=(const Together&) = delete;
 
-  // This process has so much of a card now.
+  // Records how much of a card this process has now.
   void Have(std::size_t card, std::uint64_t bytes);
-  // What all others that are still there have of it.
+  // How much of it all other living processes have.
   std::uint64_t Others(std::size_t card) const;
 
  private:

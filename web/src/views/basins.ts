@@ -1,5 +1,6 @@
-// Tiers as basins: how full each is and with whose water, what flows between them, and
-// what left each for good.
+// SPDX-License-Identifier: Apache-2.0
+// Tiers as basins: how full each is and with which memory, what flows between them, and what was
+// destroyed in each.
 import { h, setAttr, setNumber, setText } from "../dom";
 import * as format from "../format";
 import { type Store, partsOf } from "../store";
@@ -29,18 +30,18 @@ class Basin {
     const facts = h(
       "dl",
       { class: "facts" },
-      line("bytes", "ours"),
+      line("bytes", "cached"),
       line("entries", "contexts"),
       line("free", "free"),
-      line("others", "others"),
+      line("others", "other processes"),
     );
     const leaving = h(
       "dl",
       { class: "facts leaving" },
       line("drop", "dropped"),
-      line("demote", "moved down"),
+      line("demote", "demoted"),
       line("expire", "expired"),
-      line("destroy", "gone for good"),
+      line("destroy", "destroyed or erased"),
     );
     this.element = h("section", { class: "basin", "aria-label": TITLES[name] }, title, h("div", { class: "body" }, glass, facts, leaving));
   }

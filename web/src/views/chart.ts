@@ -1,11 +1,12 @@
-// One tier over time. Everything below the black line is pressure (others' memory and
-// ours that has no other copy), everything above it could be had at once: ours that is
-// backed, what is free, the reserve. Behind it stands which level was in force.
+// SPDX-License-Identifier: Apache-2.0
+// One tier over time. Everything below the black line is pressure (other processes' memory and our
+// dirty memory). Everything above it could be had at once: our clean memory, free memory, the
+// reserve. The background shows the level.
 import uPlot from "uplot";
 import { h } from "../dom";
 import * as format from "../format";
 import { COLUMN, type Store } from "../store";
-import { LEVELS, type TierName } from "../types";
+import { LEVELS, type Tier, type TierName } from "../types";
 import { levelName } from "../words";
 
 const SPAN_MIN = 20; // Seconds.
@@ -41,7 +42,7 @@ export class TierChart {
     private readonly height: number,
     private readonly span: () => number,
   ) {
-    this.element = h("div", { class: "chart", role: "img" }, this.box);
+    this.element = h("div", { class: "chart", role: "img", "aria-label": `${tier}: no data yet` }, this.box);
     this.resize.observe(this.box);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.rebuild());
   }
@@ -60,12 +61,12 @@ export class TierChart {
     const now = performance.now();
     if (now - this.drawnAt < (span <= 120 ? 190 : 990)) return;
     this.drawnAt = now;
-    this.total = Math.max(1, state.total);
+    this.total = Math.max(1, this.limitOf(state));
     const data = this.data(span);
     this.plot ??= this.build(data);
     this.plot.setData(data, false);
     const end = this.store.now() / 1000;
-    // Where there is less to show than was asked for, that fills the width.
+    // If there is less data than requested, it fills the width.
     const first = data[0][0] ?? end;
     const min = Math.max(end - span, Math.min(first, end - SPAN_MIN));
     this.plot.batch(() => {
@@ -75,6 +76,16 @@ export class TierChart {
     this.describe();
   }
 
+  // The device is shown whole, with what other processes hold. A lower tier is shown as far as its
+  // capacity: it is a part of a machine's memory or of a file system that may be much larger.
+  private limitOf(tier: Tier): number {
+    return this.tier === "device" || tier.capacity === 0 ? tier.total : Math.min(tier.capacity, tier.total);
+  }
+  private get partial(): boolean {
+    const tier = this.store.state?.[this.tier];
+    return tier !== undefined && this.limitOf(tier) < tier.total;
+  }
+
   private data(span: number): uPlot.AlignedData {
     const series = this.store.seriesOf(this.tier);
     const ring = span <= 120 ? series.fine : series.coarse;
@@ -82,10 +93,11 @@ export class TierChart {
     const column = (i: number): number[] => ring.column(i, from);
     const time = column(COLUMN.time);
     this.levels = column(COLUMN.level);
-    const others = column(COLUMN.others);
+    const partial = this.partial;
+    const others = column(COLUMN.others).map((v) => (partial ? 0 : v));
     const unbacked = column(COLUMN.unbacked).map((v, i) => v + others[i]!);
     const backed = column(COLUMN.backed).map((v, i) => v + unbacked[i]!);
-    const reserve = column(COLUMN.reserve).map((v) => this.total - v);
+    const reserve = column(COLUMN.reserve).map((v) => this.total - (partial ? 0 : v));
     const top = time.map(() => this.total);
     const pressure = column(COLUMN.pressure).map((v) => (Number.isNaN(v) ? null : v * this.total));
     return [time, others, unbacked, backed, reserve, top, pressure] as uPlot.AlignedData;
@@ -111,9 +123,9 @@ export class TierChart {
       scales: { x: { time: true, auto: false }, y: { auto: false } },
       series: [
         {},
-        { ...flat("others"), fill: ink.others! },
-        flat("ours, unbacked"),
-        flat("ours, backed"),
+        { ...flat("other processes"), fill: ink.others! },
+        flat("dirty"),
+        flat("clean"),
         flat("free"),
         flat("reserve"),
         { label: "pressure", stroke: ink.line!, width: 1.75, points: { show: false } },
@@ -147,7 +159,7 @@ export class TierChart {
     return new uPlot(options, data, this.box);
   }
 
-  // From the top: one that has no room under the last is a line without its number.
+  // From the top: a line whose label would overlap the previous one gets no label.
   private marksText(splits: number[]): string[] {
     const perLabel = (13 / Math.max(1, this.height - 60)) * this.total;
     let last = Infinity;
@@ -159,7 +171,7 @@ export class TierChart {
     return texts.reverse();
   }
 
-  // The level of each moment: a strip on top, and faintly the whole height.
+  // The level over time: a strip on top, and a faint background.
   private drawLevels(u: uPlot): void {
     const { ctx, bbox } = u;
     const time = u.data[0];
@@ -169,9 +181,9 @@ export class TierChart {
       let end = i;
       while (end + 1 < time.length && this.levels[end + 1] === this.levels[i]) end++;
       const left = u.valToPos(time[i]!, "x", true);
-      // The last one holds until the next sample is due; of what comes after nobody told.
+      // The last sample is valid until the next one is due; nothing is known after that.
       const right = u.valToPos(time[end + 1] ?? time[end]! + LAST_HOLDS, "x", true);
-      // Whole pixels: a level that lasted a moment is seen, too.
+      // In whole pixels, so that even a very short level is visible.
       const from = Math.floor(Math.max(left, bbox.left));
       const width = Math.max(1, Math.ceil(Math.min(right, bbox.left + bbox.width)) - from);
       ctx.fillStyle = this.ink[LEVELS[this.levels[i]!] ?? "relaxed"]!;
@@ -191,7 +203,7 @@ export class TierChart {
   private describe(): void {
     const tier = this.store.state![this.tier]!;
     const pressure = tier.pressure == null ? "unknown" : format.percent(tier.pressure);
-    const text = `${this.tier}: pressure ${pressure}, level ${levelName(tier.level)}, ${format.bytes(tier.free)} free of ${format.bytes(tier.total)}`;
+    const text = `${this.tier}: pressure ${pressure}, level ${levelName(tier.level)}, ${format.bytes(tier.free)} free of ${format.bytes(tier.total)}${this.partial ? `, ${format.bytes(tier.bytes)} held of a capacity of ${format.bytes(tier.capacity)}` : ""}`;
     if (this.element.getAttribute("aria-label") !== text) this.element.setAttribute("aria-label", text);
   }
 }

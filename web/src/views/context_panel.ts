@@ -1,5 +1,6 @@
-// One context: what it is, where it has been and why, what would bring it back, and
-// what can be done with it.
+// SPDX-License-Identifier: Apache-2.0
+// One context: its facts and history, why it was evicted, what would bring it back, and what can be
+// done with it.
 import { get, keyQuery, post } from "../api";
 import { h, replace } from "../dom";
 import * as format from "../format";
@@ -9,7 +10,7 @@ import type { Context, Explanation, Passage } from "../types";
 import { levelName, passageText, reasonText } from "../words";
 import { askDrop, askPrefetch } from "./controls";
 
-const ADDRESS_MAX = 4000; // Letters of a key in an address; longer ones go in a body.
+const ADDRESS_MAX = 4000; // Characters of a key in a URL; longer keys go in a body.
 
 export class ContextPanel {
   readonly element = h("dialog", { class: "context", "aria-labelledby": "context-title" });
@@ -19,7 +20,7 @@ export class ContextPanel {
     private readonly store: Store,
     private readonly changed: () => void,
   ) {
-    // A click beside it closes it.
+    // A click outside closes it.
     this.element.addEventListener("click", (event) => {
       if (event.target === this.element) this.element.close();
     });
@@ -46,11 +47,11 @@ export class ContextPanel {
     const entry = told?.entry ?? row;
     const fact = (label: string, text: string): HTMLElement => h("div", {}, h("dt", {}, label), h("dd", {}, text));
     const close = h("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => this.element.close() }, "×");
-    const steps = told?.steps === undefined ? "no live run wants it" : told.steps === 0 ? "its step runs" : format.count(told.steps);
+    const steps = told?.steps === undefined ? "no live run needs it" : told.steps === 0 ? "its step runs" : format.count(told.steps);
     replace(
       this.element,
       h("header", {}, h("h2", { id: "context-title" }, format.shorten(keyText(row), 160)), close),
-      told && wholeText(row) === undefined ? h("p", { class: "note" }, `The key has ${format.count(told.key_bytes)} bytes; what is no text is shown escaped.`) : null,
+      told && wholeText(row) === undefined ? h("p", { class: "note" }, `The key has ${format.count(told.key_bytes)} bytes; bytes that are not text are shown escaped.`) : null,
       this.buttons(row, told),
       h(
         "dl",
@@ -58,14 +59,14 @@ export class ContextPanel {
         fact("Agent", entry.agent || "none"),
         fact("Tokens", format.count(entry.tokens)),
         fact("Size", format.bytes(entry.bytes)),
-        fact("Tier", told && !told.found ? "gone" : entry.tier),
-        fact("Backed", entry.backed ? "yes" : "no"),
+        fact("Tier", told && !told.found ? "none: it was removed" : entry.tier),
+        fact("Clean", entry.backed ? "yes" : "no"),
         fact("Idle", format.duration(entry.idle_s)),
         fact("Uses", format.count(entry.uses)),
         fact("Leases", format.count(entry.leases)),
         fact("Steps until use", steps),
       ),
-      h("h3", {}, "Journey"),
+      h("h3", {}, "History"),
       told ? journey(told.journey, told.found ? entry.tier : "") : h("p", {}, error || "…"),
       h("h3", {}, "Explain"),
       h("pre", { class: "explain", tabindex: 0, "aria-label": "Explain" }, told ? told.explain + (told.graph ? `\nGraph: ${told.graph}` : "") : error || "…"),
@@ -83,7 +84,7 @@ export class ContextPanel {
       void this.load(row);
     };
     const may = this.store.state?.controls ?? false;
-    const why = may ? "" : "This daemon has no password: nothing can be changed";
+    const why = may ? "" : "This daemon has no password, so nothing can be changed";
     return h(
       "div",
       { class: "buttons left" },
@@ -112,6 +113,6 @@ function journey(passages: readonly Passage[], now: string): HTMLElement {
     return h("li", { class: p.action }, h("time", {}, format.clock(p.unix_ms)), h("span", {}, h("b", {}, passageText(p)), why ? ` – ${why}` : "", level ? h("small", {}, level) : null));
   });
   if (now) items.push(h("li", { class: "now" }, h("time", {}, "now"), h("span", {}, h("b", {}, `In ${now}`))));
-  if (items.length <= 1 && now) items.unshift(h("li", {}, h("time", {}, ""), h("span", {}, "It has not moved since it was set.")));
+  if (items.length <= 1 && now) items.unshift(h("li", {}, h("time", {}, ""), h("span", {}, "No copy was made or removed since it was set.")));
   return h("ol", { class: "journey" }, ...items);
 }

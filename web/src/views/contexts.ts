@@ -1,5 +1,6 @@
-// The table of contexts. The daemon searches, sorts and pages; of a hundred thousand
-// rows only those in sight are on the page.
+// SPDX-License-Identifier: Apache-2.0
+// The table of contexts. The daemon searches, sorts and pages. Of a hundred thousand rows only the
+// visible ones are on the page.
 import { h, setAttr, setText } from "../dom";
 import * as format from "../format";
 import { keyText } from "../key";
@@ -10,7 +11,7 @@ import { Pages } from "./pages";
 import type { View } from "./view";
 
 const ROW = 34; // Pixels, as in the style sheet.
-const AROUND = 6; // Rows drawn beyond what is in sight.
+const AROUND = 6; // Rows drawn outside the visible part.
 const AGAIN_MS = 2000;
 const TYPED_MS = 150;
 
@@ -27,7 +28,7 @@ const COLUMNS: Column[] = [
   { id: "tokens", title: "Tokens", sort: "tokens", number: true, text: (row) => format.count(row.tokens) },
   { id: "bytes", title: "Size", sort: "bytes", number: true, text: (row) => format.bytes(row.bytes) },
   { id: "tier", title: "Tier", sort: "tier", text: (row) => row.tier },
-  { id: "backed", title: "Backed", text: (row) => (row.backed ? "yes" : "no") },
+  { id: "backed", title: "Clean", text: (row) => (row.backed ? "yes" : "no") },
   { id: "idle", title: "Idle", sort: "idle", number: true, text: (row) => format.duration(Math.max(0, Math.floor(row.idle_s))) },
   { id: "uses", title: "Uses", sort: "uses", number: true, text: (row) => format.count(row.uses) },
   { id: "leases", title: "Leases", sort: "leases", number: true, text: (row) => (row.leases > 0 ? format.count(row.leases) : "") },
@@ -179,14 +180,14 @@ export class Contexts implements View {
     const moves: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
     const move = moves[event.key];
     if (event.key === "Enter") {
-      event.preventDefault(); // Or what opens would get it, too.
+      event.preventDefault(); // Otherwise the opened panel would get the key, too.
       this.open(this.active);
     }
     if (move === undefined) return;
     event.preventDefault();
     this.active = Math.min(Math.max(0, this.active + move), Math.max(0, this.pages.matching - 1));
     const top = this.active * ROW;
-    const height = this.scroller.clientHeight - 2 * ROW; // Less the head.
+    const height = this.scroller.clientHeight - 2 * ROW; // Minus the header.
     if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
     if (top > this.scroller.scrollTop + height) this.scroller.scrollTop = top - height;
     this.draw();

@@ -1,4 +1,5 @@
-// What can be asked of the daemon. Each asks back before, and says what came of it.
+// SPDX-License-Identifier: Apache-2.0
+// Commands to the daemon. Each asks for confirmation and shows the result.
 import { post } from "../api";
 import { h, setText } from "../dom";
 import * as format from "../format";
@@ -14,13 +15,13 @@ export interface Key {
 export function askPrefetch(key: Key): void {
   confirm({
     title: "Prefetch this context?",
-    text: "It is brought up into memory that is free; nothing leaves for it.",
+    text: "It is copied into free memory of the device; nothing is evicted for it.",
     detail: format.shorten(key.key, 120),
     yes: "Prefetch",
     act: async () => {
       const body = key.hex === undefined ? { keys: [key.key] } : { hex: [key.hex] };
       const { coming } = await post<{ coming: number }>("/api/v1/prefetch", body);
-      return coming > 0 ? "It is there, or on its way." : "It can't be brought up: it is not kept, or there is no free memory for it.";
+      return coming > 0 ? "It is present, or being copied." : "It cannot be prefetched: it is missing, or there is no free memory for it.";
     },
   });
 }
@@ -28,7 +29,7 @@ export function askPrefetch(key: Key): void {
 export function askDrop(key: Key, then?: () => void): void {
   confirm({
     title: "Drop this context?",
-    text: "All its copies go, in every tier. Only whoever set it can bring it back.",
+    text: "All its copies are removed, in every tier. Only the client that set it can bring it back.",
     detail: format.shorten(key.key, 120),
     yes: "Drop it",
     danger: true,
@@ -36,7 +37,7 @@ export function askDrop(key: Key, then?: () => void): void {
       const body = key.hex === undefined ? { key: key.key } : { hex: key.hex };
       const { dropped } = await post<{ dropped: boolean }>("/api/v1/drop", body);
       then?.();
-      return dropped ? "It is gone." : "It was not there any more.";
+      return dropped ? "It was erased." : "It was no longer present.";
     },
   });
 }
@@ -59,7 +60,7 @@ export class Controls implements View {
       "fieldset",
       {},
       h("legend", {}, "Give memory back"),
-      h("p", {}, "Drops what is backed, then backs and drops more until the time is over. It destroys nothing and touches no lease."),
+      h("p", {}, "Evicts clean contexts at once, then copies dirty ones down and evicts them, until the time has passed. Destroys nothing and keeps leased contexts."),
       h("div", { class: "row" }, h("label", { for: "reclaim-size" }, "Amount"), this.size, this.unit, h("label", { for: "reclaim-within" }, "within seconds"), this.within, h("button", { type: "submit", class: "primary" }, "Reclaim …")),
     );
     return this.form(fields, () => this.askReclaim());
@@ -71,7 +72,7 @@ export class Controls implements View {
       "fieldset",
       {},
       h("legend", {}, "One context"),
-      h("p", {}, "By its key, whole. From the table of contexts both can be asked for, too."),
+      h("p", {}, "By its complete key. The table of contexts offers the same."),
       h("div", { class: "row" }, h("label", { for: "control-key" }, "Key"), this.key, h("button", { type: "submit", class: "primary" }, "Prefetch …"), drop),
     );
     const form = this.form(fields, () => askPrefetch({ key: this.key.value }));
@@ -97,7 +98,7 @@ export class Controls implements View {
     const within = `${Math.round(Number(this.within.value) * 1000)}ms`;
     confirm({
       title: `Give ${amount} of the top tier back?`,
-      text: "Contexts without a copy below are copied first; they stay readable, more slowly.",
+      text: "Dirty contexts are copied to a lower tier first; they stay readable, more slowly.",
       yes: "Reclaim",
       act: async () => {
         const { freed, why_not_more } = await post<{ freed: number; why_not_more: string }>("/api/v1/reclaim", { bytes, within });
@@ -114,6 +115,6 @@ export class Controls implements View {
   update(): void {
     const may = this.store.state?.controls ?? false;
     for (const fields of this.fields) fields.disabled = !may;
-    setText(this.note, may ? "Each asks once more before it is done, and says what came of it." : "Nothing can be changed here: this daemon has no password. Set one (password, or password_file), and whoever knows it may.");
+    setText(this.note, may ? "Each asks for confirmation and shows its result." : "Nothing can be changed here: this daemon has no password. Set one (password, or password_file) to allow changes.");
   }
 }

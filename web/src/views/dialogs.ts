@@ -1,5 +1,5 @@
-// Questions that want an answer: they hold the focus until they have one, and give it
-// back to where it was. Escape means no.
+// SPDX-License-Identifier: Apache-2.0
+// Modal dialogs: they hold the focus until they are answered, and then return it. Escape means no.
 import { h } from "../dom";
 
 function show(dialog: HTMLDialogElement): void {
@@ -18,11 +18,11 @@ export interface Question {
   detail?: string;
   yes: string;
   danger?: boolean;
-  // What is done; the text it gives is the result. It may fail.
+  // What is done. It returns the text to show; it may fail.
   act(): Promise<string>;
 }
 
-// Asks, does it, and shows what came of it.
+// Asks, runs the action, and shows its result.
 export function confirm(question: Question): void {
   const result = h("p", { class: "result", role: "status" });
   const yes = h("button", { type: "button", class: question.danger ? "danger" : "primary" }, question.yes);
@@ -39,11 +39,11 @@ export function confirm(question: Question): void {
   no.addEventListener("click", () => dialog.close());
   yes.addEventListener("click", () => {
     yes.disabled = true;
-    result.textContent = "Under way …";
+    result.textContent = "In progress …";
     question
       .act()
       .then((text) => finish(text, "good"))
-      .catch((error: Error) => finish(`It was not done: ${error.message}`, "bad"));
+      .catch((error: Error) => finish(`It failed: ${error.message}`, "bad"));
   });
   const finish = (text: string, kind: string): void => {
     result.textContent = text;

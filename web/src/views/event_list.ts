@@ -1,5 +1,6 @@
-// Events, the latest first. What happened to many at once for one reason is one line,
-// which opens.
+// SPDX-License-Identifier: Apache-2.0
+// Events, newest first. Many events with one reason at the same time are one line, which can be
+// opened.
 import { h, replace } from "../dom";
 import * as format from "../format";
 import type { Store } from "../store";
@@ -8,7 +9,7 @@ import { ACTIONS, levelName, reasonText } from "../words";
 
 const TOGETHER_MS = 2000;
 const KEYS_SHOWN = 50;
-const WANTED = ["erased", "replaced", "cleared"]; // By clients: no loss.
+const WANTED = ["erased", "replaced", "cleared"]; // By clients: these are no loss.
 
 export interface Filter {
   text: string;
@@ -25,17 +26,20 @@ interface Group {
   bytes: number;
 }
 
+// What clients erased is not destroyed.
+const kindOf = (event: Left): string => (WANTED.includes(event.reason) && event.action !== "back" ? "erase" : event.action);
+
 export function matches(event: Event, filter: Filter): boolean {
   if (filter.tier && event.tier !== filter.tier) return false;
   if (!isLeft(event)) {
     return (filter.kind === "" || filter.kind === "level") && !filter.reason && !filter.text;
   }
-  if (filter.kind && event.action !== filter.kind) return false;
+  if (filter.kind && kindOf(event) !== filter.kind) return false;
   if (filter.reason && event.reason !== filter.reason) return false;
   return !filter.text || event.key.includes(filter.text);
 }
 
-// Things that happen side by side are told apart, not as they came.
+// Events of different kinds at the same time are separate groups, whatever their order.
 function joins(group: Group, event: Left): boolean {
   const before = group.all[group.all.length - 1];
   return (
@@ -48,7 +52,7 @@ function joins(group: Group, event: Left): boolean {
   );
 }
 
-// From the latest back, at most so many groups.
+// From the newest back, up to a number of groups.
 function groupsOf(events: readonly Event[], filter: Filter, most: number): Group[] {
   const groups: Group[] = [];
   for (let i = events.length - 1; i >= 0; i--) {
@@ -71,7 +75,7 @@ export class EventList {
   readonly element = h("ol", { class: "events", tabindex: 0, "aria-label": "Events" });
   filter: Filter = NO_FILTER;
   private seen = "";
-  private readonly open = new Set<number>(); // By the number of a group's first.
+  private readonly open = new Set<number>(); // By the number of a group's first event.
 
   constructor(
     private readonly store: Store,
@@ -84,7 +88,7 @@ export class EventList {
     this.seen = seen;
     const groups = groupsOf(this.store.events.all(), this.filter, this.options.most);
     if (groups.length === 0) {
-      const nothing = this.filter === NO_FILTER ? "Nothing has left and no level has changed since this page was opened." : "No event fits.";
+      const nothing = this.filter === NO_FILTER ? "Nothing was evicted and no level has changed since this page was opened." : "No event fits.";
       replace(this.element, h("li", { class: "nothing" }, nothing));
       return;
     }

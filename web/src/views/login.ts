@@ -1,4 +1,5 @@
-// The password, where the daemon asks for one. It stays in this tab.
+// SPDX-License-Identifier: Apache-2.0
+// Asks for the password if the daemon requires one. It stays in this tab.
 import { ApiError, ask, setPassword } from "../api";
 import { h } from "../dom";
 
@@ -11,7 +12,7 @@ export class Login {
     const form = h(
       "form",
       { class: "login panel", "aria-labelledby": "login-title" },
-      h("h2", { id: "login-title" }, "This daemon wants its password"),
+      h("h2", { id: "login-title" }, "This daemon requires its password"),
       h("p", {}, "The one of its settings (password or password_file). It is kept in this tab only."),
       h("label", { for: "password" }, "Password"),
       this.word,
@@ -41,7 +42,7 @@ export class Login {
     } catch (error) {
       setPassword("");
       const wrong = error instanceof ApiError && error.status === 401;
-      this.error.textContent = wrong ? "That is not it." : `It could not be tried: ${(error as Error).message}`;
+      this.error.textContent = wrong ? "Wrong password." : `It could not be tried: ${(error as Error).message}`;
       this.word.select();
     }
   }

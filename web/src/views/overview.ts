@@ -1,8 +1,10 @@
-// What is going on: figures, the tiers over time, basins, the latest events.
+// SPDX-License-Identifier: Apache-2.0
+// The overview: figures, the tiers over time, basins, the latest events.
 import { h, replace } from "../dom";
 import { Basins } from "./basins";
 import { TierChart } from "./chart";
 import { EventList } from "./event_list";
+import { Processes } from "./processes";
 import { Tiles } from "./tiles";
 import type { Store } from "../store";
 import { TIERS, type TierName } from "../types";
@@ -16,9 +18,9 @@ const SPANS: [string, number][] = [
 const LATEST = 12;
 const LEGEND: [string, string][] = [
   ["line", "pressure"],
-  ["others", "others'"],
-  ["unbacked", "ours, unbacked"],
-  ["backed", "ours, backed"],
+  ["others", "other processes"],
+  ["unbacked", "dirty"],
+  ["backed", "clean"],
   ["free", "free"],
   ["reserve", "reserve"],
 ];
@@ -28,6 +30,7 @@ export class Overview implements View {
   private readonly tiles: Tiles;
   private readonly basins: Basins;
   private readonly latest: EventList;
+  private readonly processes: Processes;
   private readonly charts = h("div", { class: "charts" });
   private names = "";
   private drawn: TierChart[] = [];
@@ -36,6 +39,7 @@ export class Overview implements View {
   constructor(private readonly store: Store) {
     this.tiles = new Tiles(store);
     this.basins = new Basins(store);
+    this.processes = new Processes(store);
     this.latest = new EventList(store, { most: LATEST, brief: true });
     const spans = h(
       "fieldset",
@@ -57,7 +61,7 @@ export class Overview implements View {
       h("header", {}, h("h2", { id: "latest-title" }, "What happened last"), h("a", { href: "#events" }, "all events")),
       this.latest.element,
     );
-    this.element = h("div", { class: "overview" }, this.tiles.element, h("div", { class: "split" }, charts, events), basins);
+    this.element = h("div", { class: "overview" }, this.tiles.element, h("div", { class: "split" }, charts, events), basins, this.processes.element);
   }
 
   private spanButton(label: string, seconds: number): HTMLElement {
@@ -87,6 +91,7 @@ export class Overview implements View {
     this.tiles.update();
     this.basins.update();
     this.latest.update();
+    this.processes.update();
     const state = this.store.state;
     if (!state) return;
     const names = TIERS.filter((name) => state[name]?.name);

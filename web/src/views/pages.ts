@@ -1,5 +1,6 @@
-// The contexts the daemon tells of, by pages: those near what is looked at are kept,
-// asked for once, and asked for again now and then.
+// SPDX-License-Identifier: Apache-2.0
+// The contexts from the daemon, by pages. Pages near the visible rows are kept, requested once, and
+// refreshed from time to time.
 import { get } from "../api";
 import type { Context, Page } from "../types";
 
@@ -32,7 +33,7 @@ export class Pages {
     return this.pages.get(Math.floor(index / PAGE))?.[index % PAGE];
   }
 
-  // Rows from `first` to `last` are looked at. `again`: also those that are there.
+  // Rows from `first` to `last` are visible. `again`: refreshes those that are loaded already.
   want(first: number, last: number, again = false): void {
     const from = Math.max(0, Math.floor(first / PAGE));
     const to = Math.max(from, Math.floor(Math.max(first, last) / PAGE));
@@ -45,7 +46,7 @@ export class Pages {
     for (let page = from; page <= to; page++) {
       if (!this.asked.has(page) && (again || !this.pages.has(page))) void this.load(page);
     }
-    // Those not looked at for the longest stand first.
+    // Least recently visible first.
     for (const page of this.pages.keys()) {
       if (this.pages.size <= KEPT) break;
       if (page < from || page > to) this.pages.delete(page);

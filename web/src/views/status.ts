@@ -1,4 +1,5 @@
-// The headline: the mode, since when, what it means; and whether anybody answers.
+// SPDX-License-Identifier: Apache-2.0
+// The headline: the mode, since when, and what it means; and whether the daemon answers.
 import { h, setAttr, setText } from "../dom";
 import * as format from "../format";
 import type { Store } from "../store";
@@ -10,14 +11,12 @@ export class StatusBar {
   private readonly since = h("span", { class: "since" });
   private readonly meaning = h("p", { class: "meaning" });
   private readonly notice = h("div", { class: "notice", role: "alert", hidden: true });
-  private readonly caption = h("p", { class: "caption", role: "status", hidden: true });
 
   constructor(private readonly store: Store) {
     this.element = h(
       "section",
       { class: "status", "aria-label": "Mode" },
       this.notice,
-      this.caption,
       h("div", { class: "headline", "aria-live": "polite" }, this.mode, this.since),
       this.meaning,
     );
@@ -40,14 +39,9 @@ export class StatusBar {
       setText(this.since, `${level}${pressure}, ${since}`);
     }
     const blocked = state.blocked ? " Sets are refused now." : "";
-    const loading = state.loading ? " The disk tier is still being read in." : "";
-    const unknown = top && top.pressure == null ? "Nobody tells how full the device is: it does not grow." : "";
+    const loading = state.loading ? " The disk tier is still reading its files." : "";
+    const unknown = top && top.pressure == null ? "No pressure source answers, so the device tier does not grow." : "";
     setText(this.meaning, `${unknown || MODE_MEANINGS[state.mode]}${blocked}${loading}`);
-    // Some begin with the name of the phase themselves.
-    const { phase = "", text = "" } = state.caption ?? {};
-    const named = phase === "" || text.startsWith(phase);
-    setText(this.caption, named ? text : `${phase}: ${text}`);
-    this.caption.hidden = text === "";
   }
 
   private updateNotice(): void {
@@ -73,7 +67,7 @@ export class StatusBar {
   }
 }
 
-// Whole seconds: this is read, not measured.
+// Whole seconds are precise enough to read.
 function spoken(seconds: number): string {
   return seconds < 60 ? `${Math.max(0, Math.floor(seconds))} s` : format.duration(seconds);
 }

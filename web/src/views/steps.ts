@@ -1,5 +1,6 @@
-// Agents' steps, drawn as they are told: who runs, who is next, where their contexts
-// are, and which of these are being fetched.
+// SPDX-License-Identifier: Apache-2.0
+// The steps of agents: which run, which are next, where their contexts are, and which contexts are
+// being fetched.
 import { get } from "../api";
 import { h, replace, setText, svg } from "../dom";
 import * as format from "../format";
@@ -28,7 +29,7 @@ function stateText(step: Step): string {
 function whereText(keys: AgentKeys | undefined): string {
   if (!keys || keys.keys === 0) return "no contexts";
   const tiers = Object.entries(keys.tiers).map(([tier, n]) => `${n} ${tier}`);
-  if (keys.gone > 0) tiers.push(`${keys.gone} gone`);
+  if (keys.gone > 0) tiers.push(`${keys.gone} not present`);
   return tiers.join(", ") || `${keys.keys} contexts`;
 }
 
@@ -58,7 +59,7 @@ export class Steps implements View {
       h("header", {}, h("h2", { id: "steps-title" }, "Steps"), legend, h("label", { class: "pick" }, h("span", {}, "Run"), this.picker)),
       this.summary,
       this.canvas,
-      h("h3", {}, "On their way between tiers"),
+      h("h3", {}, "Copies between tiers"),
       this.moves,
     );
   }
@@ -89,19 +90,19 @@ export class Steps implements View {
     this.drawMoves(graph);
     const run = graph.runs.find((each) => each.run === this.picked) ?? graph.runs[0];
     if (!run) {
-      setText(this.summary, "No run is live. Agents tell their steps by SPILL.GRAPH, or by the library's step graph.");
+      setText(this.summary, "No run is live. Agents report their steps by SPILL.GRAPH, or by the library's step graph.");
       replace(this.canvas);
       return;
     }
     const running = run.steps.filter((step) => step.state === "running").map((step) => step.id);
     const more = run.steps_more > 0 ? ` (${format.count(run.steps_more)} more are not drawn)` : "";
-    const who = running.length > 0 ? `${running.slice(0, 4).join(", ")} ${running.length === 1 ? "runs" : "run"}` : "nobody runs";
+    const who = running.length > 0 ? `${running.slice(0, 4).join(", ")} ${running.length === 1 ? "runs" : "run"}` : "no step runs";
     setText(this.summary, `${graph.runs_live === 1 ? "1 run is" : `${format.count(graph.runs_live)} runs are`} live. ${run.run}: ${format.count(run.steps.length)} steps${more}; ${who}.`);
     replace(this.canvas, drawRun(run));
     this.follow(run);
   }
 
-  // Who runs is in sight, unless somebody looks elsewhere with the keys.
+  // The running step is scrolled into view, unless the user navigates by keys.
   private follow(run: Run): void {
     const first = run.steps.findIndex((step) => step.state === "running");
     if (first < 0 || document.activeElement === this.canvas) return;
@@ -122,7 +123,7 @@ export class Steps implements View {
   }
 
   private drawMoves(graph: Graph): void {
-    if (graph.moves.length === 0) return replace(this.moves, h("li", { class: "nothing" }, "Nothing moves."));
+    if (graph.moves.length === 0) return replace(this.moves, h("li", { class: "nothing" }, "No copies in flight."));
     const lines = graph.moves.slice(0, 12).map((move) => {
       const up = move.to === "device" || move.from === "disk";
       return h("li", {}, h("b", {}, up ? "fetched" : "copied down"), ` ${move.from} → ${move.to} `, h("code", {}, format.shorten(move.key, 60)), ` ${format.bytes(move.bytes)}`);

@@ -1,5 +1,6 @@
-// The figures one asks for first. Each is made of what /metrics says, too.
-import { h, setNumber, setText } from "../dom";
+// SPDX-License-Identifier: Apache-2.0
+// The most important figures. Each could be computed from /metrics, too.
+import { h, setAttr, setNumber, setText } from "../dom";
 import * as format from "../format";
 import type { Store } from "../store";
 import type { State } from "../types";
@@ -10,6 +11,7 @@ interface Shown {
   value: number;
   text: string;
   note: string;
+  link?: string; // Of a loss: to its events.
 }
 interface Tile {
   title: string;
@@ -18,7 +20,7 @@ interface Tile {
   show(state: State, store: Store): Shown;
 }
 
-// The bound under which so large a share of give-backs stayed.
+// The bound below which that share of give-backs stayed.
 export function quantile(within: readonly number[], share: number): number | undefined {
   const all = within.reduce((sum, n) => sum + n, 0);
   if (all === 0) return undefined;
@@ -30,23 +32,27 @@ export function quantile(within: readonly number[], share: number): number | und
   return Infinity;
 }
 
-// What was destroyed though nobody wanted it gone.
+// Last copies destroyed although no client asked for it.
 export function destroyed(state: State): number {
-  const wanted = (state.left_by_reason.erased ?? 0) + (state.left_by_reason.replaced ?? 0) + (state.left_by_reason.cleared ?? 0);
-  return Math.max(0, state.left_by_action.destroy - wanted);
+  return Object.values(state.destroyed_by_reason ?? {}).reduce((sum, n) => sum + n, 0);
 }
+
+// By clients: erased, replaced or cleared.
+const erased = (state: State): number => ["erased", "replaced", "cleared"].reduce((sum, why) => sum + (state.left_by_reason[why] ?? 0), 0);
+
+const within = (seconds: number | undefined): string => (seconds === Infinity ? "over 5 s" : seconds === undefined ? "–" : format.duration(seconds));
 
 const TILES: Tile[] = [
   {
     title: "Contexts",
     id: "entries",
-    help: "Entries that can be found, in whichever tier",
+    help: "Live entries, in any tier",
     show: (s) => ({ value: s.entries, text: format.count(s.entries), note: `${format.short(s.tokens)} tokens, ${format.count(s.leases)} leased` }),
   },
   {
-    title: "Backed",
-    id: "backed",
-    help: "Share of the top tier's bytes with a verified copy below: they can leave at once",
+    title: "Clean",
+    id: "clean",
+    help: "Share of the top tier's bytes that are clean: a lower tier has a verified copy, so they can be evicted at once",
     show: (s) => {
       const top = s.device ?? s.host;
       const ratio = top && top.bytes > 0 ? top.backed / top.bytes : 0;
@@ -69,7 +75,7 @@ const TILES: Tile[] = [
   {
     title: "Prefill saved",
     id: "saved",
-    help: "Tokens of the contexts handed out, times what computing one anew costs (declared by clients; else an 8B model on an H200)",
+    help: "Tokens of the contexts returned, times the cost of computing one again (declared by clients; else an 8B model on an H200)",
     show: (s) => {
       const tokens = s.hit_tokens ?? 0;
       const seconds = tokens * s.prefill_s;
@@ -80,20 +86,37 @@ const TILES: Tile[] = [
   {
     title: "Give-back",
     id: "giveback",
-    help: "From a request for memory until the last of it was free",
+    help: "From a request for memory until its last byte was free",
     show: (s) => {
       const { count, last_s, within } = s.give_back;
-      if (count === 0) return { value: 0, text: "–", note: "nobody has asked yet" };
+      if (count === 0) return { value: 0, text: "–", note: "no request yet" };
       const most = quantile(within, 0.99);
       const bound = most === undefined || most === Infinity ? "" : `99 % within ${most < 1 ? `${most * 1000} ms` : `${most} s`}, `;
       return { value: last_s, text: format.duration(last_s), note: `${bound}${format.count(count)} ${count === 1 ? "ask" : "asks"}` };
     },
   },
   {
+    title: "Reads",
+    id: "reads",
+    help: "Gets a second over the last ten, and the time from a read's start to its reply in the last minute",
+    show: (_, store) => {
+      const rate = store.getRate();
+      const p50 = store.readTime(0.5);
+      const times = `p50 ${within(p50)}, p99 ${within(store.readTime(0.99))}`;
+      return { value: rate, text: `${format.short(rate)}/s`, note: p50 === undefined ? "no read in the last minute" : times };
+    },
+  },
+  {
+    title: "Refused",
+    id: "refused",
+    help: "Sets that no tier accepted, because of pressure",
+    show: (s) => ({ value: s.refused_blocked, text: format.count(s.refused_blocked), note: s.blocked ? "sets are refused now" : "sets are accepted" }),
+  },
+  {
     title: "Destroyed",
     id: "destroyed",
-    help: "Last copies that went for memory; not what clients erased or set anew",
-    show: (s) => ({ value: destroyed(s), text: format.count(destroyed(s)), note: s.refused_blocked > 0 ? `${format.count(s.refused_blocked)} sets refused` : "no set was refused" }),
+    help: "Last copies destroyed though nothing erased them and they had not expired",
+    show: (s) => ({ value: destroyed(s), text: format.count(destroyed(s)), note: `erased by clients: ${format.count(erased(s))}`, link: destroyed(s) > 0 ? "#events?what=destroy" : "" }),
   },
 ];
 
@@ -102,10 +125,10 @@ export class Tiles {
   private readonly shown = TILES.map((tile) => {
     const value = h("span", { class: "figure", id: `tile-${tile.id}` });
     const note = h("span", { class: "note", id: `tile-${tile.id}-note` });
-    this.element.append(
-      h("div", { class: "tile", title: tile.help }, h("dt", {}, tile.title), h("dd", {}, value, note)),
-    );
-    return { tile, value, note };
+    const link = h("a", { class: "loss", id: `tile-${tile.id}-link`, hidden: true }, "see the events");
+    const box = h("div", { class: "tile", title: tile.help }, h("dt", {}, tile.title), h("dd", {}, value, note, link));
+    this.element.append(box);
+    return { tile, value, note, link, box };
   });
 
   constructor(private readonly store: Store) {}
@@ -113,10 +136,13 @@ export class Tiles {
   update(): void {
     const state = this.store.state;
     if (!state) return;
-    for (const { tile, value, note } of this.shown) {
+    for (const { tile, value, note, link, box } of this.shown) {
       const shown = tile.show(state, this.store);
       setNumber(value, shown.value, shown.text);
       setText(note, shown.note);
+      link.hidden = !shown.link;
+      if (shown.link) setAttr(link, "href", shown.link);
+      box.classList.toggle("lossy", Boolean(shown.link));
     }
   }
 }

@@ -1,9 +1,10 @@
-// A view: an element that shows what the store knows, while it is the one looked at.
+// SPDX-License-Identifier: Apache-2.0
+// A view: an element that shows what the store knows while it is visible.
 export interface View {
   readonly element: HTMLElement;
-  // It is looked at from now on; or no longer.
+  // It becomes visible, or is hidden.
   shown(): void;
   hidden(): void;
-  // Something changed; called at most once a frame, and only while it is shown.
+  // Something changed. Called at most once a frame, and only while it is visible.
   update(): void;
 }

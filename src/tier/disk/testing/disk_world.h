@@ -1,20 +1,21 @@
-// A store and what was put into it: blobs whose content follows from their key
-// and generation, so that every byte read can be checked.
+// SPDX-License-Identifier: Apache-2.0
+// A store and the blobs put into it. A blob's content follows from its key and
+// generation, so that every byte read can be checked.
 #pragma once
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/mutex.h"
 #include "spillway/testing.h"
 #include "tier/disk/disk_store.h"
 #include "tier/disk/testing/faulty_files.h"
@@ -22,7 +23,7 @@
 
 namespace spillway::testing {
 
-// Never the same for two blobs, nor for two pages of one.
+// Differs between any two blobs, and between any two pages of one.
 inline void FillValue(const BlobFacts& facts, std::byte* data) {
   std::uint64_t state = Hash128Of(facts.key.data(), facts.key.size()).low ^ facts.generation;
   for (Bytes at = 0; at < facts.size; at += sizeof state) {
@@ -48,14 +49,14 @@ inline BlobFacts FactsOf(const std::string& key, Bytes size, std::uint64_t gener
 
 using FoundMap = std::map<std::string, BlobStore::Found>;  // By key.
 
-// Waits for a store with a background thread; drives one without.
+// Waits for a store with a background thread; runs the work of one without.
 inline FoundMap LoadAll(DiskStore* store, bool background = false) {
   FoundMap all;
-  std::mutex mutex;
-  std::condition_variable wake;
+  Mutex mutex;
+  CondVar wake;
   bool is_done = false;
   store->StartLoading([&](std::vector<BlobStore::Found> batch, bool done) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     for (BlobStore::Found& found : batch) {
       std::string key = found.facts.key;
       EXPECT_TRUE(all.emplace(key, std::move(found)).second) << "found twice: " << key;
@@ -64,8 +65,8 @@ inline FoundMap LoadAll(DiskStore* store, bool background = false) {
     wake.notify_all();
   });
   if (!background) store->RunBackground();
-  std::unique_lock lock(mutex);
-  if (background) wake.wait(lock, [&] { return is_done; });
+  const MutexLock lock(mutex);
+  while (background && !is_done) wake.wait(mutex);
   EXPECT_TRUE(is_done);
   return all;
 }
@@ -81,7 +82,7 @@ inline Result<BlobId> Put(BlobStore* store, const BlobFacts& facts) {
   return status.error();
 }
 
-// OK only if every byte is right; a wrong one fails the test.
+// OK only if every byte is right; a wrong byte fails the test.
 inline Status Check(BlobStore* store, BlobId id, const BlobFacts& facts) {
   std::vector<std::byte> value(facts.size, std::byte{0xdb});
   Status status = store->Read(id, facts, value.data(), nullptr, nullptr);
@@ -91,7 +92,8 @@ inline Status Check(BlobStore* store, BlobId id, const BlobFacts& facts) {
   return status;
 }
 
-// A store on files in memory, without threads, whose every call may fail.
+// A store on files in memory, without threads. Any of its file calls can be
+// made to fail.
 class DiskStoreTest : public ::testing::Test {
  protected:
   DiskStoreTest() {
@@ -102,12 +104,12 @@ class DiskStoreTest : public ::testing::Test {
     options_.background = false;
   }
   ~DiskStoreTest() override {
-    faulty_->Heal();  // What the script looked at has gone with the test's body.
+    faulty_->Heal();  // The script may refer to locals of the test's body.
     store_.reset();
     EXPECT_EQ(faulty_->open_files(), 0);
   }
 
-  // The store, opened anew; what it found is in found_.
+  // Opens the store again; the blobs it found are in found_.
   void Reopen() {
     store_.reset();
     auto opened = DiskStore::Open(options_);
@@ -115,12 +117,46 @@ class DiskStoreTest : public ::testing::Test {
     store_ = std::move(*opened);
     found_ = LoadAll(store_.get());
   }
-  // The error with which opening is refused.
+  // The error message of a refused Open.
   std::string Refusal() {
     store_.reset();
     auto opened = DiskStore::Open(options_);
     return opened ? "" : opened.error().message;
   }
+  // Keep returns a copy of the store's files, as a kill at this moment would
+  // leave them. PutBack restores that copy.
+  using Folder = std::map<std::string, std::vector<std::byte>>;
+  Folder Keep() const {
+    Folder folder;
+    for (const std::string& name : memory_->Names()) {
+      if (name.starts_with(options_.directory + "/")) folder[name] = memory_->Content(name);
+    }
+    return folder;
+  }
+  void PutBack(const Folder& folder) {
+    store_.reset();
+    for (const std::string& name : memory_->Names()) {
+      if (name.starts_with(options_.directory + "/") && !folder.contains(name)) {
+        memory_->Remove(name);
+      }
+    }
+    for (const auto& [name, content] : folder) {
+      memory_->Close(memory_->Open(name, {.create = true}, nullptr));
+      memory_->SetContent(name, content);
+    }
+  }
+  // The names of the newest journal and its mirror.
+  std::string JournalName(std::string_view prefix = "journal-") const {
+    const std::string begin = fmt::format("{}/{}", options_.directory, prefix);
+    std::uint64_t newest = 0;
+    for (const std::string& name : memory_->Names()) {
+      if (!name.starts_with(begin)) continue;
+      newest = std::max<std::uint64_t>(newest, std::stoull(name.substr(begin.size())));
+    }
+    return begin + std::to_string(newest);
+  }
+  std::string MirrorName() const { return JournalName("mirror-"); }
+
   BlobId MustPut(const BlobFacts& facts) {
     const auto id = Put(store_.get(), facts);
     EXPECT_TRUE(id) << id.error().message;
@@ -130,7 +166,7 @@ class DiskStoreTest : public ::testing::Test {
     const Status status = Check(store_.get(), id, facts);
     EXPECT_TRUE(status) << status.error().message;
   }
-  // The code with which a blob is not served.
+  // The error code of a failed read.
   Code Failure(BlobId id, const BlobFacts& facts) {
     const Status status = Check(store_.get(), id, facts);
     EXPECT_FALSE(status) << facts.key << " was served";

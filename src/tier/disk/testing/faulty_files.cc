@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/disk/testing/faulty_files.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
-// Files that go wrong when told to. Calls are counted; before each of them
-// `script` says whether it fails. Batches run one after another, so that the
-// count is the same in every run.
+// SPDX-License-Identifier: Apache-2.0
+// Files whose calls can be made to fail. Calls are counted; before each call
+// `script` decides whether it fails. Batches run one operation after another,
+// so that the counts are the same in every run.
 #pragma once
 
 #include <atomic>
@@ -35,23 +36,23 @@ enum class FileCall : std::uint8_t {
 
 class FaultyFiles final : public Files {
  public:
-  // The errno with which the call fails; 0: it goes through. `number` counts
-  // all calls from 0; `file` is -1 for calls by path. It may also take its
-  // time (slow disks), or look at the world.
+  // Returns the errno with which the call fails; 0: it runs. `number` counts
+  // all calls from 0; `file` is -1 for calls by path. The script may also take
+  // time (a slow disk) or inspect the state.
   using Script = std::function<int(FileCall call, std::uint64_t number, int file)>;
 
   explicit FaultyFiles(std::shared_ptr<Files> files) : files_(std::move(files)) {}
 
-  // Not while calls are under way.
+  // Not while calls are in flight.
   void SetScript(Script script) { script_ = std::move(script); }
-  // The call with this number, or it and all after it.
+  // Fails the call with this number, or that one and all later ones.
   void FailAt(std::uint64_t number, int error, bool for_good);
-  // All of a kind from now on.
+  // Fails all calls of one kind from now on.
   void FailAll(FileCall call, int error);
   void Heal() { script_ = nullptr; }
-  // Writes move at most this many bytes at once; 0: all of them.
+  // A write moves at most this many bytes at once; 0: no limit.
   void SetWriteMax(Bytes bytes) { write_max_ = bytes; }
-  // This bit of each read or written range changes on its way.
+  // Flips this bit of each range read or written.
   void FlipOnRead(Bytes bit) { flip_read_ = bit + 1; }
   void FlipOnWrite(Bytes bit) { flip_write_ = bit + 1; }
   void FlipNothing() { flip_read_ = flip_write_ = 0; }

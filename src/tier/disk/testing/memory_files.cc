@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tier/disk/testing/memory_files.h"
 
 #include <unistd.h>
@@ -47,7 +48,7 @@ void MemoryFiles::Change(std::vector<NameChange> changes) {
   changes_.push_back(std::move(changes));
 }
 
-// Remembers what stable storage has of a page before it changes.
+// Remembers what stable storage has of a page before the page changes.
 void MemoryFiles::Touch(Node* node, Bytes page) {
   if (node->before.contains(page)) return;
   const auto found = node->pages.find(page);
@@ -72,7 +73,7 @@ void MemoryFiles::CrashNode(Node* node, std::uint64_t* random) {
         std::memcpy(page.data() + sector, old.data() + sector, kSector);
       } else if (part == 7 &&
                  std::memcmp(page.data() + sector, old.data() + sector, kSector) != 0) {
-        // The disk was writing this very one.
+        // The disk was writing this sector.
         std::memset(page.data() + sector, static_cast<int>(Next(random) & 0xff), kSector);
       }
     }
@@ -88,7 +89,7 @@ void MemoryFiles::CrashNode(Node* node, std::uint64_t* random) {
 }
 
 void MemoryFiles::Crash(std::uint64_t seed) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::uint64_t random = seed;
   const std::size_t kept = changes_.empty() ? 0 : Next(&random) % (changes_.size() + 1);
   for (std::size_t i = 0; i < kept; ++i) {
@@ -107,17 +108,17 @@ void MemoryFiles::Crash(std::uint64_t seed) {
 }
 
 void MemoryFiles::SetSpace(Bytes total) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   space_ = total;
 }
 
 std::size_t MemoryFiles::open_files() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return open_.size();
 }
 
 std::vector<std::byte> MemoryFiles::Content(const std::string& path) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const NodePtr node = Find(path);
   if (!node) return {};
   std::vector<std::byte> content((node->facts.bytes + kPage - 1) / kPage * kPage);
@@ -129,7 +130,7 @@ std::vector<std::byte> MemoryFiles::Content(const std::string& path) const {
 }
 
 void MemoryFiles::SetContent(const std::string& path, const std::vector<std::byte>& content) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const NodePtr node = Find(path);
   node->pages.clear();
   node->before.clear();
@@ -142,30 +143,30 @@ void MemoryFiles::SetContent(const std::string& path, const std::vector<std::byt
 }
 
 void MemoryFiles::FlipBit(const std::string& path, Bytes at, int bit) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Page& page = Find(path)->pages.try_emplace(at / kPage).first->second;
   page[at % kPage] ^= static_cast<std::byte>(1 << bit);
 }
 
 void MemoryFiles::SetOwner(const std::string& path, std::uint32_t owner) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Find(path)->facts.owner = owner;
 }
 
 void MemoryFiles::SetPermissions(const std::string& path, std::uint32_t permissions) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Find(path)->facts.permissions = permissions;
 }
 
 std::vector<std::string> MemoryFiles::Names() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::string> names;
   for (const auto& [path, node] : names_) names.push_back(path);
   return names;
 }
 
 int MemoryFiles::Stat(const std::string& path, FileFacts* facts) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const NodePtr node = Find(path);
   if (!node) return -ENOENT;
   *facts = node->facts;
@@ -173,7 +174,7 @@ int MemoryFiles::Stat(const std::string& path, FileFacts* facts) {
 }
 
 int MemoryFiles::MakeDirectory(const std::string& path) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (Find(path)) return -EEXIST;
   auto node = std::make_shared<Node>();
   node->facts = {true, ::geteuid(), 0700, 0, next_number_++};
@@ -182,7 +183,7 @@ int MemoryFiles::MakeDirectory(const std::string& path) {
 }
 
 int MemoryFiles::List(const std::string& path, std::vector<std::string>* names) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!Find(path)) return -ENOENT;
   const std::string prefix = path + "/";
   for (const auto& [name, node] : names_) {
@@ -192,7 +193,7 @@ int MemoryFiles::List(const std::string& path, std::vector<std::string>* names) 
 }
 
 int MemoryFiles::FreeSpace(const std::string& path, SpaceFacts* space) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!Find(path)) return -ENOENT;
   space->total = space_;
   space->available = space_ - std::min(space_, UsedBytes());
@@ -200,7 +201,7 @@ int MemoryFiles::FreeSpace(const std::string& path, SpaceFacts* space) {
 }
 
 int MemoryFiles::Rename(const std::string& from, const std::string& to) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const NodePtr node = Find(from);
   if (!node) return -ENOENT;
   Change({{to, node}, {from, nullptr}});
@@ -208,21 +209,21 @@ int MemoryFiles::Rename(const std::string& from, const std::string& to) {
 }
 
 int MemoryFiles::Remove(const std::string& path) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!Find(path)) return -ENOENT;
   Change({{path, nullptr}});
   return 0;
 }
 
 int MemoryFiles::SyncDirectory(const std::string&) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   synced_names_ = names_;
   changes_.clear();
   return 0;
 }
 
 int MemoryFiles::Open(const std::string& path, OpenHow how, bool* direct) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (direct != nullptr) *direct = how.direct;
   NodePtr node = Find(path);
   if (!node) {
@@ -236,14 +237,14 @@ int MemoryFiles::Open(const std::string& path, OpenHow how, bool* direct) {
 }
 
 void MemoryFiles::Close(int file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const NodePtr node = NodeOf(file);
   if (node && node->locked_by == file) node->locked_by = -1;
   open_.erase(file);
 }
 
 int MemoryFiles::Lock(int file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const NodePtr node = NodeOf(file);
   if (!node) return -EBADF;
   if (node->locked_by >= 0 && node->locked_by != file) return -EWOULDBLOCK;
@@ -252,7 +253,7 @@ int MemoryFiles::Lock(int file) {
 }
 
 int MemoryFiles::StatFile(int file, FileFacts* facts) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const NodePtr node = NodeOf(file);
   if (!node) return -EBADF;
   *facts = node->facts;
@@ -260,7 +261,7 @@ int MemoryFiles::StatFile(int file, FileFacts* facts) {
 }
 
 std::int64_t MemoryFiles::ReadAt(int file, Bytes at, void* data, Bytes bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const NodePtr node = NodeOf(file);
   if (!node) return -EBADF;
   if (at >= node->facts.bytes) return 0;
@@ -281,7 +282,7 @@ std::int64_t MemoryFiles::ReadAt(int file, Bytes at, void* data, Bytes bytes) {
 }
 
 std::int64_t MemoryFiles::WriteAt(int file, Bytes at, const void* data, Bytes bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const NodePtr node = NodeOf(file);
   if (!node) return -EBADF;
   const auto* from = static_cast<const std::byte*>(data);
@@ -304,7 +305,7 @@ std::int64_t MemoryFiles::WriteAt(int file, Bytes at, const void* data, Bytes by
 }
 
 int MemoryFiles::Sync(int file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const NodePtr node = NodeOf(file);
   if (!node) return -EBADF;
   node->before.clear();
@@ -313,17 +314,17 @@ int MemoryFiles::Sync(int file) {
 }
 
 int MemoryFiles::Allocate(int file, Bytes at, Bytes bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const NodePtr node = NodeOf(file);
   if (!node) return -EBADF;
-  // Space is counted when pages are written; here only whether there is enough.
+  // Written pages are counted as space; here only check that there is enough.
   if (bytes > space_ - std::min(space_, UsedBytes())) return -ENOSPC;
   node->facts.bytes = std::max(node->facts.bytes, at + bytes);
   return 0;
 }
 
 int MemoryFiles::Punch(int file, Bytes at, Bytes bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const NodePtr node = NodeOf(file);
   if (!node) return -EBADF;
   const auto first = node->pages.lower_bound(at / kPage);
@@ -334,7 +335,7 @@ int MemoryFiles::Punch(int file, Bytes at, Bytes bytes) {
 }
 
 int MemoryFiles::Truncate(int file, Bytes bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const NodePtr node = NodeOf(file);
   if (!node) return -EBADF;
   const auto first = node->pages.lower_bound((bytes + kPage - 1) / kPage);
@@ -350,7 +351,7 @@ int MemoryFiles::Truncate(int file, Bytes bytes) {
 }
 
 void MemoryFiles::Random(void* data, Bytes bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto* to = static_cast<std::byte*>(data);
   for (Bytes i = 0; i < bytes; ++i) to[i] = static_cast<std::byte>(Next(&random_) & 0xff);
 }

@@ -1,31 +1,32 @@
-// Files in memory that can lose power: what was not synced may be kept, lost
-// or torn, page by page, as the seed says. Names behave alike: those made,
-// changed or removed since the directory was synced are kept up to some point.
+// SPDX-License-Identifier: Apache-2.0
+// Files in memory that can lose power. Unsynced data is kept, lost or torn,
+// page by page, as the seed decides. Names behave alike: names created, changed
+// or removed since the directory was synced are kept up to some point.
 #pragma once
 
 #include <array>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "tier/disk/files.h"
 
 namespace spillway::testing {
 
 class MemoryFiles final : public Files {
  public:
-  // One directory to put stores into, "/disk", is there.
+  // Contains one directory to put stores into, "/disk".
   explicit MemoryFiles(Bytes space = 1024 * kMiB);
 
-  // The power fails. Files that are open can't be used any more (EBADF).
+  // The power fails. Open files can no longer be used (EBADF).
   void Crash(std::uint64_t seed);
 
   void SetSpace(Bytes total);
   std::size_t open_files() const;
-  // To look at files and to damage them, past all counting: the node's bytes.
+  // Reads or changes a file's bytes directly, without counting calls.
   std::vector<std::byte> Content(const std::string& path) const;
   void SetContent(const std::string& path, const std::vector<std::byte>& content);
   void FlipBit(const std::string& path, Bytes at, int bit);
@@ -55,34 +56,35 @@ class MemoryFiles final : public Files {
  private:
   using Page = std::array<std::byte, 4096>;
   struct Node {
-    FileFacts facts;                              // As everybody sees them.
-    std::map<Bytes, Page> pages;                  // The same; a page that is missing is zero.
+    FileFacts facts;                              // What readers see.
+    std::map<Bytes, Page> pages;                  // The same; a missing page is zero.
     Bytes synced_bytes = 0;                       // On stable storage,
     std::map<Bytes, std::optional<Page>> before;  // with pages changed since.
     int locked_by = -1;
   };
   using NodePtr = std::shared_ptr<Node>;
-  struct NameChange {  // A missing node: removed.
+  struct NameChange {  // A null node: removed.
     std::string path;
     NodePtr node;
   };
 
-  NodePtr NodeOf(int file) const;
-  NodePtr Find(const std::string& path) const;
-  void Change(std::vector<NameChange> changes);
-  void Touch(Node* node, Bytes page);
-  Bytes UsedBytes() const;
-  void CrashNode(Node* node, std::uint64_t* random);
+  NodePtr NodeOf(int file) const SPILLWAY_REQUIRES(mutex_);
+  NodePtr Find(const std::string& path) const SPILLWAY_REQUIRES(mutex_);
+  void Change(std::vector<NameChange> changes) SPILLWAY_REQUIRES(mutex_);
+  void Touch(Node* node, Bytes page) SPILLWAY_REQUIRES(mutex_);
+  Bytes UsedBytes() const SPILLWAY_REQUIRES(mutex_);
+  void CrashNode(Node* node, std::uint64_t* random) SPILLWAY_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  Bytes space_;
-  std::map<std::string, NodePtr> names_;
-  std::map<std::string, NodePtr> synced_names_;
-  std::vector<std::vector<NameChange>> changes_;  // Since the directory was synced.
-  std::map<int, NodePtr> open_;
-  int next_file_ = 3;
-  std::uint64_t next_number_ = 1;
-  std::uint64_t random_ = 42;
+  mutable Mutex mutex_;
+  Bytes space_ SPILLWAY_GUARDED_BY(mutex_);
+  std::map<std::string, NodePtr> names_ SPILLWAY_GUARDED_BY(mutex_);
+  std::map<std::string, NodePtr> synced_names_ SPILLWAY_GUARDED_BY(mutex_);
+  // Since the directory was synced.
+  std::vector<std::vector<NameChange>> changes_ SPILLWAY_GUARDED_BY(mutex_);
+  std::map<int, NodePtr> open_ SPILLWAY_GUARDED_BY(mutex_);
+  int next_file_ SPILLWAY_GUARDED_BY(mutex_) = 3;
+  std::uint64_t next_number_ SPILLWAY_GUARDED_BY(mutex_) = 1;
+  std::uint64_t random_ SPILLWAY_GUARDED_BY(mutex_) = 42;
 };
 
 }  // namespace spillway::testing
