@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard in Debian's Chromium, with a real daemon: tests/web, by Playwright.
 
-  tools/web_tests.py [--only PART] [--pictures FOLDER] [--bench]
+  tools/web_tests.py [--only PART] [--slow TIMES] [--pictures FOLDER] [--bench]
 
 playwright-core and axe-core come from npm into build/web-tests, in the versions of its lock file.
 If something is missing (Node, npm's registry, Chromium, or a daemon with the dashboard), it is
@@ -11,6 +11,7 @@ named, and the tests are skipped.
 
 import argparse
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -65,6 +66,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--pictures", default="")
     parser.add_argument("--bench", action="store_true")
+    parser.add_argument("--slow", type=float, default=1, help="a browser so many times slower")
     args = parser.parse_args()
     if not shutil.which("node") or not shutil.which("npm"):
         skip("Node and npm are not installed")
@@ -81,7 +83,8 @@ def main():
         command = ["node", "contexts_100k.mjs", DAEMON]
     limit = None if args.bench else SECONDS_MAX
     try:
-        return subprocess.run(command, cwd=FOLDER, timeout=limit, check=False).returncode
+        return subprocess.run(command, cwd=FOLDER, timeout=limit, check=False,
+                              env={**os.environ, "SLOW": str(args.slow)}).returncode
     except subprocess.TimeoutExpired:
         print(f"FAILED: the tests did not end within {SECONDS_MAX} s")
         Tally(failed=1).finish()

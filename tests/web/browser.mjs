@@ -24,6 +24,24 @@ export function openBrowser() {
   });
 }
 
+// SLOW=8: a processor 8 times slower, and answers late by 8 times 40 ms. What a test reads before it
+// is there is found so on any machine.
+const SLOW = Number(process.env.SLOW ?? 1);
+
+async function slowDown(context, page) {
+  const session = await context.newCDPSession(page);
+  await session.send("Emulation.setCPUThrottlingRate", { rate: SLOW });
+  await session.send("Network.enable");
+  await session.send("Network.emulateNetworkConditions", { offline: false, latency: 40 * SLOW, downloadThroughput: -1, uploadThroughput: -1 });
+}
+
+// The stream is open and its first state is drawn. The dot turns first: until the state has come,
+// fields are off and figures are empty whatever the daemon would say.
+export async function live(page) {
+  await page.waitForSelector('.dot[data-state="live"]');
+  await page.waitForSelector(".version:not(:empty)", { state: "attached" });
+}
+
 // A page of its own, with all it asked for and all it complained about.
 export async function openPage(browser, url, options = {}) {
   const context = await browser.newContext({
@@ -42,6 +60,7 @@ export async function openPage(browser, url, options = {}) {
       errors.push(message.text());
     }
   });
+  if (SLOW > 1) await slowDown(context, page);
   await page.goto(url);
   return { context, page, asked, errors };
 }

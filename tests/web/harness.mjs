@@ -40,15 +40,27 @@ export async function sameAsMetrics(page, daemon, selector, fromMetrics, text) {
   return shown;
 }
 
+// Opens the first row of the table. A row that is being read anew does not open, and the table of
+// before is in sight until it is: it is clicked until its panel is there.
+export function openRow(page) {
+  return until("the first row opens", async () => {
+    if ((await page.locator("dialog.context[open]").count()) > 0) return true;
+    await page.locator(".sheet .table-row:not(.waiting)").first().click({ timeout: 5000 });
+    return (await page.locator("dialog.context[open]").count()) > 0;
+  });
+}
+
 const close = (a, b) => a === b || Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
 
 // Sizes as the page writes them, made here anew.
 export function bytesText(n) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  const at = n < 1024 ? 0 : Math.min(4, Math.floor(Math.log(n) / Math.log(1024)));
+  // What would be written with four digits is one of the next unit, or has one place less.
+  let at = 0;
+  while (at < 4 && n / 1024 ** at >= 1023.5) at++;
   const value = n / 1024 ** at;
   if (at === 0) return `${n} B`;
-  const places = value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  const places = [2, 1].find((each) => value.toFixed(each).replace(".", "").length <= 3) ?? 0;
   return `${value.toFixed(places)} ${units[at]}`;
 }
 

@@ -2,6 +2,7 @@
 // The daemon goes, comes back, and is another one.
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { live } from "./browser.mjs";
 import { until } from "./daemon.mjs";
 import { check, equal, sameAsMetrics, test } from "./harness.mjs";
 
@@ -66,9 +67,9 @@ export function registerLoss(world) {
     const notice = await page.textContent(".notice");
     check("both versions are named", notice.includes(other) && notice.includes(version), notice);
     await page.click(".notice button");
-    await page.waitForSelector('.dot[data-state="live"]');
-    await until("the new page is of the new version", async () => (await page.textContent(".version")) === `spillwayd ${other}`);
     await page.waitForSelector(".notice", { state: "hidden" });
+    await live(page);
+    equal("the new page is of the new version", await page.textContent(".version"), `spillwayd ${other}`);
     await context.close();
   });
 }

@@ -2,7 +2,7 @@
 // What the tests share: a daemon of three tiers whose pressure is told by hand, contexts
 // in it, and a browser.
 import { Daemon, until } from "./daemon.mjs";
-import { openBrowser, openPage } from "./browser.mjs";
+import { live, openBrowser, openPage } from "./browser.mjs";
 
 // RELAXED, and so near to NORMAL that it is looked at every 8 ms whatever sample_period is. That
 // is long: on a busy machine, too, pressure is known.
@@ -80,7 +80,7 @@ export class World {
   async page(path = "/", options = {}) {
     const opened = await openPage(this.browser, this.daemon.url + path, options);
     this.now = opened.page;
-    await opened.page.waitForSelector('.dot[data-state="live"]');
+    await live(opened.page);
     return opened;
   }
 

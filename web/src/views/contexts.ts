@@ -94,6 +94,7 @@ export class Contexts implements View {
     for (const [sort, cell] of this.heads) {
       setAttr(cell, "aria-sort", sort === this.sort ? (this.desc ? "descending" : "ascending") : null);
     }
+    clearTimeout(this.typing); // What is typed is in this query.
     this.active = 0;
     this.scroller.scrollTop = 0;
     this.pages.setQuery({ search: this.search.value, sort: this.sort, desc: this.desc });

@@ -113,8 +113,10 @@ export class Controls implements View {
   hidden(): void {}
 
   update(): void {
-    const may = this.store.state?.controls ?? false;
+    const state = this.store.state;
+    const may = state?.controls ?? false;
     for (const fields of this.fields) fields.disabled = !may;
+    if (!state) return; // Why not is not known yet.
     setText(this.note, may ? "Each asks for confirmation and shows its result." : "Nothing can be changed here: this daemon has no password. Set one (password, or password_file) to allow changes.");
   }
 }
