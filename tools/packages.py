@@ -219,9 +219,9 @@ def build_deb():
 
 def build_wheel():
     own = ROOT / "build/python-venv/bin/python"
-    python = next((path for path in (own, Path(sys.executable))
-                   if subprocess.run([path, "-c", "import scikit_build_core"],
-                                     capture_output=True).returncode == 0), None)
+    python = next((path for path in (own, Path(sys.executable)) if path.exists()
+                   and subprocess.run([path, "-c", "import scikit_build_core"],
+                                      capture_output=True).returncode == 0), None)
     isolated = python is None
     command = [python or sys.executable, "-m", "pip", "wheel", "-q", "--disable-pip-version-check",
                "--no-deps", "-C", "cmake.define.SPILLWAY_WERROR=ON", "-w", OUT, ROOT]
