@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -139,9 +141,20 @@ class ConnectionTest : public testing::SessionTest {
   void TearDown() override {
     if (connection_ != nullptr) connection_->Close();
     connection_.reset();
+    AwaitSubmitted();
     state_.reset();
     cache_.reset();
     std::filesystem::remove_all(folder_);
+  }
+
+  // A read's completion posts and then counts itself down, on a thread of the cache: the state
+  // must outlive that, as in Server::~Server.
+  void AwaitSubmitted() {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (state_ != nullptr && state_->in_flight.load() > 0) {
+      if (std::chrono::steady_clock::now() > give_up) FAIL() << "a read never ended";
+      std::this_thread::yield();
+    }
   }
 
   void Arrives(const std::string& bytes) {
