@@ -426,7 +426,7 @@ void Connection::PlaceLarge(std::string_view command, std::string_view key, Byte
   // Until the command has run its old value is what others read, and it may stay.
   const Direct::Wrote wrote = state_->direct().Reserve(
       CacheKey(session_.db, key, &buffer), bytes, options, &session_.room, Direct::Old::kStays);
-  const bool may_wait = !session_.suspended.bound.over;
+  const bool may_wait = session_.may_wait();
   const bool apart = wrote.on_disk || (wrote.old_in_way && !(wrote.soon && may_wait));
   if (session_.room) {
     large_at_ = session_.room.data();

@@ -116,7 +116,7 @@ bool MayWrite(Call& call) {
 bool KnowsItsKeys(Call& call) {
   if (!call.state.direct().loading() || MutantOn(Mutant::kAnswersWhileLoading)) return true;
   if (!NeedsOtherKeys(call)) return true;
-  if (call.session.suspended.bound.over) {
+  if (!call.session.may_wait()) {
     RefuseToRun(
         call,
         "LOADING Redis is loading the dataset in memory: the disk tier is still being read in; try "
@@ -147,7 +147,7 @@ bool TakesTurn(Call& call) {
   const bool free = std::ranges::all_of(
       keys, [&](const std::string& key) { return locks.IsFree(call.session.id, key, write); });
   if (free) return true;
-  if (call.session.suspended.bound.over) {
+  if (!call.session.may_wait()) {
     RefuseToRun(
         call, "ERR another client's write of this key still waits for room or the disk; try again");
   } else {

@@ -68,7 +68,8 @@ class Continuation {
 struct WaitBound {
   static constexpr Duration kAlone = std::chrono::seconds(10);
   static constexpr Duration kInAll = 2 * kAlone;
-  static constexpr Duration kMost = kInAll + kInAll / 10;  // With what Left adds.
+  static constexpr Duration kMost = kInAll + kInAll / 10;            // With what Left adds.
+  static constexpr Duration kLeast = std::chrono::milliseconds(20);  // Nothing waits for less.
 
   void Begin(TimePoint now, Duration waited) {
     since = now;
@@ -216,7 +217,10 @@ struct Session {
 
   // --- a command that waits ---
   Suspended suspended;
-  Duration waited{};                // Of this request, before: see WaitBound.
+  Duration waited{};  // Of this request, before: see WaitBound.
+  bool may_wait() const {
+    return !suspended.bound.over && waited < WaitBound::kInAll - WaitBound::kLeast;
+  }
   std::vector<std::string> wanted;  // Keys to be brought up.
   std::shared_ptr<Pending> pending;
   std::vector<Lease> held;  // So that what was brought up stays until it is read.

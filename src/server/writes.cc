@@ -40,7 +40,7 @@ Stored Failed(Call& call, const Error& error) {
 }
 
 Stored Judge(Call& call, const Direct::Wrote& wrote) {
-  const bool no_more = call.session.suspended.bound.over;
+  const bool no_more = !call.session.may_wait();
   if (wrote.soon) return no_more ? Stored::kRefused : Stored::kRoom;
   if (wrote.on_disk) return no_more ? Stored::kRefused : Stored::kDisk;
   if (wrote.status) return Stored::kYes;

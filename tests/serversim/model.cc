@@ -87,13 +87,15 @@ std::string Model::Check(Command& command) {
   Talker& talker = command.talker;
   std::string wrong;
   // Who has waited for as long as a command may is told why, and nothing has changed. A large
-  // value may have waited for room before: then half of what that left is its command's.
-  constexpr std::int64_t kWaitMs = 5'000;
+  // value may have waited for room before, and commands of an EXEC in vain: then half of what that
+  // left is this one's.
+  const std::int64_t wait_ms = talker.exec_at > 0 ? 0 : 3000;
   std::string_view why = command.reply;
   constexpr std::string_view kAborted = "-EXECABORT Transaction discarded because of: ";
   if (name == "exec" && why.starts_with(kAborted)) why.remove_prefix(kAborted.size() - 1);
   why.remove_prefix(std::min<std::size_t>(why.size(), 1));
-  const bool in_vain = (command.waited && world_.unix_ms() - talker.start_ms >= kWaitMs &&
+  const bool has_waited = talker.exec_at > 0 || command.waited;
+  const bool in_vain = (has_waited && world_.unix_ms() - talker.start_ms >= wait_ms &&
                         (why.starts_with("ERR another client's write of this key") ||
                          why.starts_with("LOADING "))) ||
                        (world_.refuses_writes() && why.starts_with("MISCONF "));
