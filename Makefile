@@ -23,7 +23,7 @@ bootstrap = @tools/bootstrap.sh $(1)
 build     = @tools/build.sh $(1)
 check     = @python3 tools/check.py $(1)
 
-.PHONY: all run test bench bench-resp bench-hostile bench-refused bench-asyncio py-soak fuzz lint san coverage sim server-sim digests kill-loop engine-kill engine-versions sweep graph-check resp-diff resp-kill replay-table packages packages-test doc-tests ci-long install format clean help
+.PHONY: all run test bench bench-resp bench-hostile bench-refused bench-asyncio py-soak fuzz lint san coverage sim server-sim digests kill-loop engine-kill engine-versions sweep graph-check resp-diff resp-flip resp-kill replay-table packages packages-test doc-tests ci-long install format clean help
 .DEFAULT_GOAL := all
 
 all: ## Build the program and the libraries (the default)
@@ -130,6 +130,11 @@ resp-diff: ## The same random commands to Redis and to spillwayd, with much, lit
 	$(call bootstrap,test)
 	$(call build,release resp_diff)
 	@build/release/tests/resp_diff --mode all --commands $(COMMANDS) --spillwayd build/release/bin/spillwayd
+
+resp-flip: ## Flips one bit in 1,000 of a journal, one at a time, and verifies what spillwayd serves
+	$(call bootstrap,test)
+	$(call build,release spillwayd_bin)
+	@python3 tests/resp/flip.py build/release/bin/spillwayd
 
 resp-kill: ## Kills spillwayd under load N=1000 times, configurations at random, and verifies what it serves
 	$(call bootstrap,test)

@@ -131,6 +131,7 @@ enum class Mutant : std::uint8_t {
   kWaitHoldsNoKeys,         // Other writes run between its decision and its effect.
   kWaitOutlivesClient,      // A disconnected client's command still writes.
   kWaitUnbounded,           // A wait for room has no time limit.
+  kExecWaitsAnew,           // Each command of an EXEC has a bound of its own.
   kExecIgnoresOutputBound,  // A client that does not read gets replies without limit.
   kUploadHoldsRoom,         // Room announced for an upload is kept although it makes no progress.
   kTrickleHoldsRoom,        // An empty piece counts as progress.

@@ -41,6 +41,7 @@ struct Call {
     session.suspended.then = std::move(then);
   }
   bool failed = false;
+  bool dropped = false;  // A write found no room and was acknowledged.
   bool waits = false;
 };
 

@@ -188,8 +188,7 @@ void GoOnQueued(Call& call) {
   const Words& words = exec.queued[exec.at];
   const std::vector<std::string_view> args(words.begin(), words.end());
   std::swap(session.suspended, exec.suspended);
-  session.suspended.since = exec.suspended.since;
-  session.suspended.time_over = exec.suspended.time_over;
+  session.suspended.bound = exec.suspended.bound;
   if (Continue(call.state, session, args)) {
     ++exec.at;
     if (session.wrote) session.half_done = true;
@@ -203,8 +202,7 @@ void WaitForQueued(Call& call) {
   Session& session = call.session;
   Transaction& exec = *session.exec;
   exec.suspended = std::exchange(session.suspended, {});
-  session.suspended.since = exec.suspended.since;
-  session.suspended.time_over = exec.suspended.time_over;
+  session.suspended.bound = exec.suspended.bound;
   call.Suspend(exec.suspended.why, GoOnQueued);
 }
 

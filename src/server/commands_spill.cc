@@ -345,7 +345,7 @@ void SpillPressure(Call& call) {
 namespace {
 
 void NoRoomFor(Call& call, const Direct::Wrote& wrote) {
-  const bool waits = !call.session.suspended.time_over;
+  const bool waits = call.session.may_wait();
   if (wrote.soon && waits) return call.Suspend(Wait::kRoom);
   if (!wrote.status) {
     const Error& error = wrote.status.error();

@@ -298,7 +298,7 @@ void GetTheRest(Call& call, std::size_t i) {
       if (call.state.direct().Contains(key)) session.wanted.emplace_back(key);
     }
     session.suspended.then = [i](Call& later) { GetTheRest(later, i); };
-    if (any) session.suspended.since = {};  // The bound is on each, not on all.
+    if (any) session.suspended.bound = {};  // The bound is on each, not on all.
     return;
   }
 }

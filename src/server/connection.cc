@@ -26,8 +26,6 @@ constexpr std::size_t kPiecesAtOnce = 64;
 constexpr std::size_t kKeptBytes = 4 * 1024;  // Of an idle client.
 constexpr int kReadsInARow = 8;
 constexpr std::size_t kArgsAtOnce = 16;
-constexpr Duration kRoomWait = std::chrono::seconds(10);
-constexpr Duration kFetchWait = std::chrono::seconds(10);
 constexpr auto kRoomLook = std::chrono::milliseconds(1);
 
 bool IsForWantOfRoom(const Error& error) {
@@ -348,6 +346,7 @@ Connection::Stop Connection::RefuseHttp() {
 
 void Connection::EndRequest() {
   parser_.Next();
+  session_.waited = {};
   if (session_.apart_at == 0) return;
   session_.apart_at = 0;
   session_.apart_bytes = 0;
@@ -378,7 +377,11 @@ Connection::Stop Connection::BeginLarge(std::string_view frame, std::size_t* use
     session_.apart_at = 0;
     return Stop::kWaiting;
   }
-  session_.suspended = {};  // What the command may wait for is another matter.
+  // The time that its bytes take is its client's; what it has waited for us counts.
+  if (const WaitBound& bound = session_.suspended.bound; bound.began()) {
+    session_.waited = state_->direct().Now() - bound.since;
+  }
+  session_.suspended = {};
   const std::size_t head = parser_.consumed();
   parser_.TakeOut();
   large_bytes_left_ = bytes;
@@ -423,7 +426,7 @@ void Connection::PlaceLarge(std::string_view command, std::string_view key, Byte
   // Until the command has run its old value is what others read, and it may stay.
   const Direct::Wrote wrote = state_->direct().Reserve(
       CacheKey(session_.db, key, &buffer), bytes, options, &session_.room, Direct::Old::kStays);
-  const bool may_wait = !session_.suspended.time_over;
+  const bool may_wait = session_.may_wait();
   const bool apart = wrote.on_disk || (wrote.old_in_way && !(wrote.soon && may_wait));
   if (session_.room) {
     large_at_ = session_.room.data();
@@ -443,7 +446,7 @@ void Connection::PlaceLarge(std::string_view command, std::string_view key, Byte
 void Connection::AwaitWhatIsLacking() {
   waiting_ = true;
   Suspended& suspended = session_.suspended;
-  if (suspended.since == TimePoint{}) suspended.since = state_->direct().Now();
+  if (!suspended.bound.began()) suspended.bound.Begin(state_->direct().Now(), session_.waited);
   const bool ask_again = large_needs_room_ || suspended.why == Wait::kRoom ||
                          suspended.why == Wait::kTurn || suspended.why == Wait::kLoading;
   if (ask_again) return RetrySoon();
@@ -454,11 +457,12 @@ void Connection::AwaitWhatIsLacking() {
 void Connection::FetchWanted() {
   session_.pending = std::make_shared<Pending>();
   session_.lacked_room = false;
+  const Duration left = session_.suspended.bound.Left(state_->direct().Now());
   for (std::string& key : std::exchange(session_.wanted, {})) {
     auto one = std::make_unique<Pending::One>();
     one->key = std::move(key);
     one->operation.kind = Operation::Kind::kGet;
-    one->operation.get.wait = kFetchWait;
+    one->operation.get.wait = left;
     session_.pending->all.push_back(std::move(one));
   }
 }
@@ -479,7 +483,8 @@ void Connection::SubmitPending() {
     self->link_->Post([self, pending] { self->OnPending(pending); });
     self->state_->in_flight.fetch_sub(1);
   };
-  state_->direct().Submit(pending->operations.data(), pending->operations.size(), kFetchWait,
+  const Duration left = session_.suspended.bound.Left(state_->direct().Now());
+  state_->direct().Submit(pending->operations.data(), pending->operations.size(), left,
                           Completion(end), pending->ttl_from);
 }
 
@@ -505,7 +510,7 @@ void Connection::AwaitReader() {
   }
   waiting_ = false;
   session_.suspended.why = Wait::kOutput;
-  session_.suspended.since = {};
+  session_.suspended.bound = {};
   if (awaits_durable_ || !Flush() || writing_) return;  // It goes on behind that.
   Resume();
 }
@@ -513,7 +518,7 @@ void Connection::AwaitReader() {
 // True: for some there was no memory to read them into, which comes free as replies
 // are read.
 bool Connection::TakeFetched(Pending* pending) {
-  const bool in_time = state_->direct().Now() - session_.suspended.since <= kRoomWait;
+  const bool in_time = state_->direct().Now() <= session_.suspended.bound.until;
   bool again = false;
   for (std::size_t i = 0; i < pending->all.size(); ++i) {
     Operation& operation = pending->operations[i];
@@ -529,9 +534,9 @@ bool Connection::TakeFetched(Pending* pending) {
 }
 
 void Connection::RetrySoon() {
-  Suspended& suspended = session_.suspended;
-  const bool is_over = state_->direct().Now() - suspended.since > kRoomWait;
-  if (is_over && !MutantOn(Mutant::kWaitUnbounded)) suspended.time_over = true;
+  WaitBound& bound = session_.suspended.bound;
+  const bool is_over = state_->direct().Now() > bound.until;
+  if (is_over && !MutantOn(Mutant::kWaitUnbounded)) bound.over = true;
   link_->StartTimer(kRoomLook);
 }
 

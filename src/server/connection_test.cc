@@ -531,6 +531,41 @@ TEST_F(LittleMemoryTest, ValuesBesideTheTiersAreBounded) {
   first->Close();
 }
 
+// Each of its commands waited for as long as one may, and its keys were held for as long as all.
+TEST_F(LittleMemoryTest, AllWritesOfAnExecThatWaitInVainHaveOneBound) {
+  ASSERT_EQ(Ask({"SPILL.BEGIN", "slow", std::to_string(7 * kMiB)}), "+OK\r\n");
+  const Client slow = Take();
+  clock_->Advance(RoomPace::kWithin);  // It is told to give its room up, and never does.
+  Connect();
+  ASSERT_EQ(Ask({"MULTI"}), "+OK\r\n");
+  std::string expected = "*12\r\n";
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_EQ(Ask({"SET", "k" + std::to_string(i), std::string(2 * kMiB, 'v')}), "+QUEUED\r\n");
+    expected += "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+  }
+  Arrives(Request({"EXEC"}));
+  Duration waited{};
+  while (std::exchange(link_->timer, false) && waited < WaitBound::kMost) {
+    clock_->Advance(std::chrono::milliseconds(10));
+    waited += std::chrono::milliseconds(10);
+    connection_->OnTimer();
+  }
+  Flushed();
+  EXPECT_EQ(TakeSent(), expected);
+  EXPECT_GE(waited, WaitBound::kAlone);
+  EXPECT_LT(waited, WaitBound::kMost);
+  // The next request has a bound of its own.
+  Arrives(Request({"SET", "k", std::string(2 * kMiB, 'v')}));
+  clock_->Advance(WaitBound::kAlone - std::chrono::milliseconds(10));
+  ASSERT_TRUE(std::exchange(link_->timer, false));
+  connection_->OnTimer();
+  ASSERT_TRUE(link_->timer);
+  EXPECT_EQ(TakeSent(), "");
+  slow.link->RunAllPosted();
+  EXPECT_EQ(Answer(), "+OK\r\n");
+  slow.connection->Close();
+}
+
 // Pieces of no bytes, or of a few, kept the room of SPILL.BEGIN from all others for ever.
 TEST_F(LittleMemoryTest, RoomIsKeptForWhoFillsItAndNotForATrickle) {
   const std::vector<std::string> begin{"SPILL.BEGIN", "slow", std::to_string(7 * kMiB)};

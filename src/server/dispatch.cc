@@ -158,6 +158,15 @@ void EndWaits(State& state, Session& session) {
   state.key_locks.Release(session.id);
 }
 
+// Of EXEC's commands those that waited and got nothing have one bound together; else an EXEC of
+// many would hold its keys for as long as all of them.
+void NoteWaitInVain(const Call& call, TimePoint since) {
+  Session& session = call.session;
+  const bool in_vain = call.failed || call.dropped || !session.unreachable.empty();
+  if (!session.exec || since == TimePoint{} || !in_vain) return;
+  if (!MutantOn(Mutant::kExecWaitsAnew)) session.waited += call.state.direct().Now() - since;
+}
+
 // Runs a checked command, or goes on with one that has waited.
 Outcome Run(State& state, Session& session, const Command& command, Args args,
             Continuation then = {}) {
@@ -177,7 +186,8 @@ Outcome Run(State& state, Session& session, const Command& command, Args args,
     session.suspended.command = &command;
     return Outcome::kWaits;
   }
-  const TimePoint since = session.suspended.since;
+  const TimePoint since = session.suspended.bound.since;
+  NoteWaitInVain(call, since);
   EndWaits(state, session);
   if ((command.flags & kWrite) != 0) session.wrote = true;
   if (call.failed) {

@@ -116,11 +116,11 @@ bool MayWrite(Call& call) {
 bool KnowsItsKeys(Call& call) {
   if (!call.state.direct().loading() || MutantOn(Mutant::kAnswersWhileLoading)) return true;
   if (!NeedsOtherKeys(call)) return true;
-  if (call.session.suspended.time_over) {
+  if (!call.session.may_wait()) {
     RefuseToRun(
         call,
-        "LOADING Redis is loading the dataset in memory: the disk tier has been read in for more "
-        "than 10 s; try again");
+        "LOADING Redis is loading the dataset in memory: the disk tier is still being read in; try "
+        "again");
   } else {
     call.Suspend(Wait::kLoading);
   }
@@ -147,11 +147,9 @@ bool TakesTurn(Call& call) {
   const bool free = std::ranges::all_of(
       keys, [&](const std::string& key) { return locks.IsFree(call.session.id, key, write); });
   if (free) return true;
-  if (call.session.suspended.time_over) {
+  if (!call.session.may_wait()) {
     RefuseToRun(
-        call,
-        "ERR another client's write of this key has waited for room or the disk for more than "
-        "10 s; try again");
+        call, "ERR another client's write of this key still waits for room or the disk; try again");
   } else {
     call.Suspend(Wait::kTurn);
   }

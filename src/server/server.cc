@@ -27,7 +27,7 @@ namespace asio = boost::asio;
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr int kTicksPerLook = 10;
 constexpr auto kFinishLook = std::chrono::milliseconds(10);
-constexpr int kFinishLooks = 1100;  // 11 s: a command waits for 10 at most.
+constexpr int kFinishLooks = (WaitBound::kMost + std::chrono::seconds(1)) / kFinishLook;
 constexpr int kGoodbyeLooks = 150;  // 15 s: a read takes at most 10.
 
 std::size_t LoopsFor(const Settings& settings) {

@@ -5,7 +5,9 @@
 // commands, except where a field says otherwise.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -59,22 +61,44 @@ class Continuation {
   std::move_only_function<void(Call*)> run_;
 };
 
+// How long one request may wait for us. All of its waits have one bound together: what it has
+// waited already (for the room of its large value; in vain, for commands of its EXEC) counts,
+// and each wait gets half of what is left. So one alone has kAlone, and any number less than
+// kInAll, however many commands of an EXEC wait in vain.
+struct WaitBound {
+  static constexpr Duration kAlone = std::chrono::seconds(10);
+  static constexpr Duration kInAll = 2 * kAlone;
+  static constexpr Duration kMost = kInAll + kInAll / 10;            // With what Left adds.
+  static constexpr Duration kLeast = std::chrono::milliseconds(20);  // Nothing waits for less.
+
+  void Begin(TimePoint now, Duration waited) {
+    since = now;
+    until = now + std::max((kInAll - waited) / 2, Duration::zero());
+  }
+  bool began() const { return since != TimePoint{}; }
+  // For what is given a time and not asked again. What only now has its turn has a little.
+  Duration Left(TimePoint now) const {
+    return now >= until ? Duration::zero() : std::max(until - now, (until - since) / 10);
+  }
+
+  TimePoint since;  // Of the first wait; zero: it has not waited.
+  TimePoint until;
+  bool over = false;  // It has waited for as long as it may.
+};
+
 struct Suspended {
   Wait why = Wait::kNone;
   const Command* command = nullptr;
-  Continuation then;       // Empty: it has done nothing yet, and runs from its start.
-  TimePoint since;         // Of its first wait; zero: it has not waited.
-  bool time_over = false;  // It has waited for as long as a command may.
+  Continuation then;  // Empty: it has done nothing yet, and runs from its start.
+  WaitBound bound;
 };
 
 // An EXEC in progress: its commands, and how many are done.
 struct Transaction {
   std::vector<Words> queued;
   std::size_t at = 0;
-  int db = 0;  // In which it began.
-  // Of the command at `at`, while that waits. The bound is on each command: the next one may
-  // have room, or go to the disk, where this one did not.
-  Suspended suspended;
+  int db = 0;           // In which it began.
+  Suspended suspended;  // Of the command at `at`, while that waits.
 };
 
 // What a write says of its value, kept until the write is done.
@@ -193,6 +217,10 @@ struct Session {
 
   // --- a command that waits ---
   Suspended suspended;
+  Duration waited{};  // Of this request, before: see WaitBound.
+  bool may_wait() const {
+    return !suspended.bound.over && waited < WaitBound::kInAll - WaitBound::kLeast;
+  }
   std::vector<std::string> wanted;  // Keys to be brought up.
   std::shared_ptr<Pending> pending;
   std::vector<Lease> held;  // So that what was brought up stays until it is read.

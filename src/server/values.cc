@@ -47,7 +47,9 @@ Read ReadValue(Call& call, std::string_view cache_key, Lease* lease) {
       break;
   }
   Session& session = call.session;
-  if (std::ranges::find(session.unreachable, cache_key) != session.unreachable.end()) {
+  const bool in_vain =
+      std::ranges::find(session.unreachable, cache_key) != session.unreachable.end();
+  if (in_vain || !session.may_wait()) {
     // LMCache's client gets a miss: an error reply would put it out of step.
     if (!session.said_hello && IsLmcacheKey(DbKeyOf(cache_key).key)) return Read::kMiss;
     call.Error("ERR the value could not be read from the tier it is in; try again");

@@ -40,7 +40,7 @@ Stored Failed(Call& call, const Error& error) {
 }
 
 Stored Judge(Call& call, const Direct::Wrote& wrote) {
-  const bool no_more = call.session.suspended.time_over;
+  const bool no_more = !call.session.may_wait();
   if (wrote.soon) return no_more ? Stored::kRefused : Stored::kRoom;
   if (wrote.on_disk) return no_more ? Stored::kRefused : Stored::kDisk;
   if (wrote.status) return Stored::kYes;
@@ -159,6 +159,7 @@ bool DropInstead(Call& call, std::string_view key, std::string_view cache_key) {
     state.direct().Erase(CacheKey(session.db, pair, &buffer));
   }
   state.counters.dropped_writes.fetch_add(1, std::memory_order_relaxed);
+  call.dropped = true;
   return true;
 }
 

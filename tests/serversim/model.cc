@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -85,13 +86,16 @@ std::string Model::Check(Command& command) {
   const std::string name = Lower(command.words[0]);
   Talker& talker = command.talker;
   std::string wrong;
-  // Who has waited for as long as a command may is told why, and nothing has changed.
-  constexpr std::int64_t kWaitMs = 10'000;
+  // Who has waited for as long as a command may is told why, and nothing has changed. A large
+  // value may have waited for room before, and commands of an EXEC in vain: then half of what that
+  // left is this one's.
+  const std::int64_t wait_ms = talker.exec_at > 0 ? 0 : 3000;
   std::string_view why = command.reply;
   constexpr std::string_view kAborted = "-EXECABORT Transaction discarded because of: ";
   if (name == "exec" && why.starts_with(kAborted)) why.remove_prefix(kAborted.size() - 1);
   why.remove_prefix(std::min<std::size_t>(why.size(), 1));
-  const bool in_vain = (command.waited && world_.unix_ms() - talker.start_ms >= kWaitMs &&
+  const bool has_waited = talker.exec_at > 0 || command.waited;
+  const bool in_vain = (has_waited && world_.unix_ms() - talker.start_ms >= wait_ms &&
                         (why.starts_with("ERR another client's write of this key") ||
                          why.starts_with("LOADING "))) ||
                        (world_.refuses_writes() && why.starts_with("MISCONF "));
@@ -150,33 +154,36 @@ std::vector<State> Model::StatesBehind(const OpenCommand& open, const KeyName& n
                                        const Key& key) const {
   std::vector<State> states;
   if (open.db != name.first || !IsWrite(open.words)) return states;
+  // It may have decided by what the key was at any time since it began.
+  const auto add = [&](const Words& words) {
+    for (const State& before : key.now) AddBehind(open, words, before, &states);
+    for (const State& before : key.past) {
+      if (before.until > open.start) AddBehind(open, words, before, &states);
+    }
+  };
   const std::string verb = Lower(open.words[0]);
   if (verb != "mset" && verb != "msetnx") {
-    if (open.words.size() > 1 && open.words[1] == name.second)
-      AddBehind(open, open.words, key, &states);
+    if (open.words.size() > 1 && open.words[1] == name.second) add(open.words);
     return states;
   }
   // Pair by pair: who stops it in between has some of them.
   for (std::size_t i = 1; i + 1 < open.words.size(); i += 2) {
-    if (open.words[i] != name.second) continue;
-    AddBehind(open, {"SET", name.second, open.words[i + 1]}, key, &states);
+    if (open.words[i] == name.second) add({"SET", name.second, open.words[i + 1]});
   }
   return states;
 }
 
-void Model::AddBehind(const OpenCommand& open, const Words& words, const Key& key,
+void Model::AddBehind(const OpenCommand& open, const Words& words, const State& before,
                       std::vector<State>* states) const {
   const std::int64_t now = world_.unix_ms();
-  for (const State& before : key.now) {
-    for (const bool alive : {true, false}) {
-      if (alive ? !MayBeAlive(before, open.start_ms) : !MayBeGone(before, now)) continue;
-      std::vector<Outcome> outcomes;
-      OutcomesOf({words, 2, open.start_ms, now, rules_, true, true}, before, alive, &outcomes);
-      for (Outcome& outcome : outcomes) {
-        if (!outcome.changes) continue;
-        outcome.next.command = open.command;
-        states->push_back(std::move(outcome.next));
-      }
+  for (const bool alive : {true, false}) {
+    if (alive ? !MayBeAlive(before, open.start_ms) : !MayBeGone(before, now)) continue;
+    std::vector<Outcome> outcomes;
+    OutcomesOf({words, 2, open.start_ms, now, rules_, true, true}, before, alive, &outcomes);
+    for (Outcome& outcome : outcomes) {
+      if (!outcome.changes) continue;
+      outcome.next.command = open.command;
+      states->push_back(std::move(outcome.next));
     }
   }
 }
@@ -267,16 +274,14 @@ std::string Model::One(Command& command, const KeyName& name, const Words& words
 // It is in one of these now. What the cache has announced meanwhile, and whether it
 // is there, may say more.
 void Model::Settle(Key* key, const KeyName& name, std::vector<State> finals, Moment start) {
-  if (key->left_at > start) {
+  const Moment flushed = flushed_[static_cast<std::size_t>(name.first)];
+  for (const Moment since : {key->left_at, flushed}) {  // While it waited.
+    if (since <= start) continue;
     State gone;
-    gone.since = key->left_at;
+    gone.since = since;
     finals.push_back(gone);
   }
-  if (flushed_[static_cast<std::size_t>(name.first)] > start) {  // While it waited.
-    State gone;
-    gone.since = flushed_[static_cast<std::size_t>(name.first)];
-    finals.push_back(gone);
-  }
+  const bool may_have_left = std::max(key->left_at, flushed) > start;
   std::vector<State> distinct;
   for (State& state : finals) {
     const bool known =
@@ -286,6 +291,9 @@ void Model::Settle(Key* key, const KeyName& name, std::vector<State> finals, Mom
   const std::int64_t now = world_.unix_ms();
   const auto alive = [&](const State& s) { return MayBeAlive(s, now); };
   const bool mixed = std::ranges::any_of(distinct, alive) && !std::ranges::all_of(distinct, alive);
+  const auto is_written = [&](const State& s) { return s.command != 0 && s.since == moment_; };
+  std::vector<State> written;
+  std::ranges::copy_if(distinct, std::back_inserter(written), is_written);
   if (mixed && !key->may_come && world_.is_open()) {
     const bool is = world_.is_there(name);
     // What was written past its own end is in the cache, and counts, until that is noticed.
@@ -295,11 +303,19 @@ void Model::Settle(Key* key, const KeyName& name, std::vector<State> finals, Mom
   }
   // A write stands, whatever the disk still brings.
   if (key->may_come) {
-    const bool written = std::ranges::all_of(
-        distinct, [&](const State& s) { return s.command != 0 && s.since == moment_; });
-    if (written) key->may_come = false;
+    if (std::ranges::all_of(distinct, is_written)) key->may_come = false;
   }
   Replace(key, std::move(distinct));
+  // Written, and gone again before the answer: after a crash it may be back.
+  for (State& state : written) {
+    const bool stays =
+        std::ranges::any_of(key->now, [&](const State& other) { return other.SameAs(state); });
+    if (!stays && !may_have_left) continue;
+    key->ever.push_back(state);
+    if (stays) continue;
+    state.until = moment_;
+    key->past.push_back(std::move(state));
+  }
 }
 
 void Model::Replace(Key* key, std::vector<State> finals) {
@@ -309,9 +325,6 @@ void Model::Replace(Key* key, std::vector<State> finals) {
     if (stays) continue;
     before.until = moment_;
     key->past.push_back(before);
-  }
-  for (const State& state : finals) {
-    if (state.command != 0 && state.since == moment_) key->ever.push_back(state);
   }
   constexpr std::size_t kPastMax = 64;
   if (key->past.size() > kPastMax) {

@@ -104,6 +104,7 @@ struct OpenCommand {
   const Talker* talker = nullptr;
   Words words;
   int db = 0;
+  Moment start = 0;
   std::int64_t start_ms = 0;
   std::uint64_t command = 0;
 };
@@ -197,7 +198,7 @@ class Model {
   void Replace(Key* key, std::vector<State> finals);
   std::vector<State> StatesBehind(const OpenCommand& open, const KeyName& name,
                                   const Key& key) const;
-  void AddBehind(const OpenCommand& open, const Words& words, const Key& key,
+  void AddBehind(const OpenCommand& open, const Words& words, const State& before,
                  std::vector<State>* states) const;
   std::vector<State> OpenStates(const Talker& talker, const KeyName& name, const Key& key);
   static bool MayBeGone(const State& state, std::int64_t by);

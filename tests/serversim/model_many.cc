@@ -82,7 +82,8 @@ std::string Model::MSet(Command& command) {
     if (refused) {  // Each was written, or not.
       Key& key = KeyOf(name);
       std::vector<State> finals = key.now;
-      OpenCommand open{&command.talker, words, name.first, command.talker.start_ms, command.number};
+      const Talker& talker = command.talker;
+      OpenCommand open{&talker, words, name.first, talker.start, talker.start_ms, command.number};
       for (State& state : StatesBehind(open, name, key)) {
         state.since = moment_;
         finals.push_back(std::move(state));

@@ -27,6 +27,7 @@ constexpr PlantedBug kBugs[] = {
     {Mutant::kWaitHoldsNoKeys, "WaitHoldsNoKeys", "a command is one step", 600},
     {Mutant::kWaitOutlivesClient, "WaitOutlivesClient", "a wait ends with its client", 400},
     {Mutant::kWaitUnbounded, "WaitUnbounded", "every wait has a bound", 900},
+    {Mutant::kExecWaitsAnew, "ExecWaitsAnew", "an EXEC's waits in vain have a bound together", 900},
     {Mutant::kGoneLeavesHalf, "GoneLeavesHalf", "of what has begun to write all is written", 600},
     // Deadlines of values on disk.
     {Mutant::kDeadlineChangeDropped, "DeadlineChangeDropped", "EXPIRE holds wherever the value is",

@@ -58,7 +58,9 @@ class Net::SimLink final : public server::Link {
   void StartTimer(Duration delay) override { timer = net_.clock_.Now() + delay; }
   void CancelTimer() override { timer.reset(); }
   std::span<char> scratch() override { return net_.scratch_; }
-  void Post(std::function<void()> work) override { net_.posts_.push_back(std::move(work)); }
+  void Post(std::function<void()> work) override {
+    net_.posts_.push_back({std::move(work), net_.clock_.Now()});
+  }
   void FlushSoon() override { flushes = true; }
 
   std::size_t FreeBytes() const {
@@ -130,9 +132,29 @@ std::size_t Net::ready() const { return ReadyLinks().size() + (posts_.empty() ? 
 void Net::RunReady(std::size_t at) {
   const std::vector<Ready> ready = ReadyLinks();
   if (at < ready.size()) return ready[at].link->Run(ready[at].what);
-  const std::function<void()> work = std::move(posts_.front());
+  RunPosted();
+}
+
+void Net::RunPosted() {
+  const std::function<void()> work = std::move(posts_.front().work);
   posts_.pop_front();
   work();
+}
+
+bool Net::RunOverdue(TimePoint then) {
+  SimLink* first = nullptr;
+  for (SimLink* const link : links_) {
+    const bool due = link->timer && *link->timer < then;
+    if (due && (first == nullptr || *link->timer < *first->timer)) first = link;
+  }
+  if (first != nullptr) {
+    first->Run(What::kTimer);
+  } else if (!posts_.empty() && posts_.front().since < then) {
+    RunPosted();
+  } else {
+    return false;
+  }
+  return true;
 }
 
 std::optional<TimePoint> Net::next_timer() const {
@@ -145,11 +167,7 @@ std::optional<TimePoint> Net::next_timer() const {
 
 void Net::DropAll() {
   while (!connections_.empty()) connections_.back()->Drop();
-  while (!posts_.empty()) {
-    const std::function<void()> work = std::move(posts_.front());
-    posts_.pop_front();
-    work();
-  }
+  while (!posts_.empty()) RunPosted();
 }
 
 }  // namespace spillway::serversim

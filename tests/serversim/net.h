@@ -48,6 +48,8 @@ class Net {
   // What can run now, and one of it.
   std::size_t ready() const;
   void RunReady(std::size_t at);
+  // Runs the timer, or else what was posted, that has been due since before `then`. False: none.
+  bool RunOverdue(TimePoint then);
   // When the next timer is due.
   std::optional<TimePoint> next_timer() const;
   bool has_posts() const { return !posts_.empty(); }
@@ -66,6 +68,7 @@ class Net {
     What what = What::kReadable;
   };
   std::vector<Ready> ReadyLinks() const;
+  void RunPosted();
 
   sim::Rng& rng_;
   testing::ManualClock& clock_;
@@ -73,7 +76,11 @@ class Net {
   std::vector<char> scratch_;
   std::vector<SimLink*> links_;  // Of the connections, in the same order.
   std::vector<std::shared_ptr<server::Connection>> connections_;
-  std::deque<std::function<void()>> posts_;
+  struct Posted {
+    std::function<void()> work;
+    TimePoint since;
+  };
+  std::deque<Posted> posts_;
 };
 
 }  // namespace spillway::serversim

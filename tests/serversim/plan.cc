@@ -177,11 +177,11 @@ void DrawWorld(Rng& rng, const std::set<std::string>& without, Plan* plan) {
 }
 
 // Worlds in which something that is rare elsewhere is common.
-enum Special : std::uint8_t { kLateLoading, kStalledUploads, kSpecials };
+enum Special : std::uint8_t { kLateLoading, kStalledUploads, kSlowRelief, kSpecials };
 
 // All that follows counts in ticks.
 Duration DrawTick(Rng& rng, std::uint64_t kind) {
-  constexpr std::uint64_t kLeastUs[] = {20'000, 8000};
+  constexpr std::uint64_t kLeastUs[] = {20'000, 8000, 20'000};
   const std::uint64_t least = kind < kSpecials ? kLeastUs[kind] : 100;
   return std::chrono::microseconds(
       rng.LogBetween(least, std::max<std::uint64_t>(2 * least, 20'000)));
@@ -209,6 +209,20 @@ void DrawSpecial(Rng& rng, const std::set<std::string>& without, std::uint64_t k
     plan->large_percent = 80;
     plan->clients = std::max<std::size_t>(plan->clients, 3);
     weight(Do::kDisconnect) = std::min(weight(Do::kDisconnect), 2U);
+  }
+  if (kind == kSlowRelief && plan->Has(TierId::kDisk) && !without.contains("multi")) {
+    // Room is being made for far longer than commands wait, also those of transactions.
+    plan->moves.slow_percent = 100;
+    plan->moves.slow_max = std::chrono::minutes(5);
+    plan->options.write_back_after.reset();
+    plan->still_percent = std::min(plan->still_percent, 20U);
+    plan->large_percent = 80;
+    plan->multi_percent = 30;
+    plan->multi_max = 12;
+    const std::vector<std::uint32_t> sets = WeightsOf("SET K V", 600);
+    for (std::size_t i = 0; i < sets.size(); ++i) plan->commands[i] += sets[i];
+    weight(Do::kDisconnect) = std::min(weight(Do::kDisconnect), 2U);
+    weight(Do::kRestart) = weight(Do::kCrash) = 0;
   }
 }
 

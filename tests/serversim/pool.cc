@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serversim/pool.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace spillway::serversim {
@@ -18,7 +19,7 @@ class Pool::SimExecutor final : public Executor {
  public:
   explicit SimExecutor(Pool* pool) : pool_(pool) {}
   void Run(Strand::Task* task) override {
-    pool_->pending_.push_back({.task = task, .on_strand = false});
+    pool_->pending_.push_back({.task = task, .on_strand = false, .since = pool_->clock_.Now()});
   }
 
  private:
@@ -56,7 +57,7 @@ void Pool::Serve(const TransferPaths& ways, std::array<tiersim::WatchedTier*, 2>
 
 void Pool::Posted(Strand::Task* task) {
   if (!task->is_awaited || on_strand_) {
-    pending_.push_back({.task = task});
+    pending_.push_back({.task = task, .since = clock_.Now()});
     return;
   }
   RunOnStrand(task);
@@ -70,8 +71,11 @@ void Pool::RunOnStrand(Strand::Task* task) {
   if (after_event) after_event();
 }
 
-void Pool::Push(std::unique_ptr<Core::PassSteps> pass) {
-  pending_.push_back({.pass = std::move(pass)});
+void Pool::Push(TierId tier, std::unique_ptr<Core::PassSteps> pass) {
+  const bool busy = std::ranges::any_of(
+      pending_, [&](const Pending& one) { return one.pass != nullptr && one.tier == tier; });
+  if (busy) return;
+  pending_.push_back({.pass = std::move(pass), .tier = tier, .since = clock_.Now()});
 }
 
 void Pool::DropPasses() {
@@ -82,6 +86,24 @@ std::size_t Pool::ready() const {
   std::size_t count = pending_.size();
   for (const PendingTransfer& pending : transfers_) count += pending.ready <= clock_.Now() ? 1 : 0;
   return count;
+}
+
+std::optional<std::size_t> Pool::OverdueSince(TimePoint then) const {
+  std::optional<std::size_t> first;
+  TimePoint first_since = then;
+  std::size_t at = 0;
+  const auto see = [&](TimePoint since) {
+    if (since < first_since) {
+      first = at;
+      first_since = since;
+    }
+    ++at;
+  };
+  for (const Pending& pending : pending_) see(pending.since);
+  for (const PendingTransfer& pending : transfers_) {
+    if (pending.ready <= clock_.Now()) see(pending.ready);
+  }
+  return first;
 }
 
 void Pool::RunReady(std::size_t at) {
@@ -102,6 +124,7 @@ void Pool::RunPending(std::size_t at) {
     on_strand_ = false;
     if (after_event) after_event();
     const bool more = pending.pass->next() != Core::PassSteps::Next::kNothing;
+    pending.since = clock_.Now();
     if (more) pending_.push_back(std::move(pending));
     return;
   }

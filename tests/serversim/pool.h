@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -55,11 +56,14 @@ class Pool {
   bool empty() const { return pending_.empty() && transfers_.empty(); }
   std::size_t pending() const { return pending_.size(); }
   std::size_t moves() const { return transfers_.size(); }
-  void Push(std::unique_ptr<Core::PassSteps> pass);
+  // As of the daemon's monitors: a tier's next pass begins when its last one has ended.
+  void Push(TierId tier, std::unique_ptr<Core::PassSteps> pass);
   void DropPasses();
 
   // What can run now, and one of it.
   std::size_t ready() const;
+  // What has been ready since before `then`: that which was first.
+  std::optional<std::size_t> OverdueSince(TimePoint then) const;
   void RunReady(std::size_t at);
   // Runs until nothing is left; slow moves get their time if `clock` may move. False:
   // it does not end.
@@ -73,6 +77,8 @@ class Pool {
     Strand::Task* task = nullptr;
     bool on_strand = true;
     std::unique_ptr<Core::PassSteps> pass{};
+    TierId tier{};  // Of the pass.
+    TimePoint since{};
   };
   struct PendingTransfer {
     Transfer* move = nullptr;

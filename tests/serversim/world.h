@@ -82,6 +82,7 @@ class World {
     std::uint64_t number = 0;      // Of the command that runs or waits; 0: none yet.
     bool waited = false;           // It waited when this event began.
     std::optional<TimePoint> waits_since;
+    Duration waited_in_vain{};              // By commands of the EXEC that runs.
     std::optional<TimePoint> upload_since;  // WatchUpload's.
     Bytes upload_filled = 0;
     std::optional<TimePoint> refused_at;  // Its value that arrives apart: no tier took it.

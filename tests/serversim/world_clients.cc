@@ -16,7 +16,7 @@ constexpr int kTicksPerLook = 10;
 }  // namespace
 
 bool World::IsWaiting(const server::Session& session) {
-  return session.suspended.command != nullptr || session.suspended.since != TimePoint{};
+  return session.suspended.command != nullptr || session.suspended.bound.began();
 }
 
 void World::Connect() {
@@ -191,8 +191,15 @@ void World::OnCommand(const server::Session& session, std::span<const std::strin
   const bool was_exec = std::exchange(talker.in_multi, talker.in_multi && !in_exec);
   const std::string wrong = model_.Check(command);
   if (in_exec) talker.in_multi = was_exec;
+  // What waits in vain in one EXEC has one bound.
+  const bool in_vain = command.dropped > 0 || body.starts_with('-');
+  if (!in_exec) {
+    client->waited_in_vain = {};
+  } else if (client->waits_since && in_vain) {
+    client->waited_in_vain += now() - *client->waits_since;
+  }
   client->waited = false;
-  client->waits_since.reset();  // The next command has its own bound, in EXEC, too.
+  client->waits_since.reset();
   if (!wrong.empty()) {
     return Fail(sim::kValues, fmt::format("client {}: {}{}: {}", client->id,
                                           in_exec ? "in EXEC: " : "", Shown(words), wrong));
@@ -248,6 +255,7 @@ std::optional<OpenCommand> World::OpenOf(Client& client) {
   OpenCommand open;
   open.talker = &client.talker;
   open.db = client.talker.db;
+  open.start = client.talker.start;
   open.start_ms = client.talker.start_ms;
   open.command = client.number;
   open.words = client.sent.front();

@@ -104,7 +104,8 @@ void World::Restart() {
   const auto connections = net_.connections();
   for (const auto& connection : connections) connection->Close();
   const auto finished = [this] { return net_.connections().empty(); };
-  if (!RunUntil(finished, std::chrono::seconds(11)) && !verdict_.failed()) {
+  if (!RunUntil(finished, server::WaitBound::kMost + std::chrono::seconds(1)) &&
+      !verdict_.failed()) {
     Fail(sim::kLiveness, "a command is not finished at the stop");
   }
   stopping_ = false;

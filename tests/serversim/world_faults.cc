@@ -73,7 +73,7 @@ void World::CheckReplaced() {
 // --- pressure and time ---
 
 void World::PushPass(TierId tier, const std::optional<Core::SampleValue>& sample) {
-  pool_.Push(std::make_unique<Core::PassSteps>(core_.get(), tier, sample));
+  pool_.Push(tier, std::make_unique<Core::PassSteps>(core_.get(), tier, sample));
 }
 
 void World::DoSample() {
