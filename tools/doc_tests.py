@@ -8,7 +8,7 @@ the background is waited for. What cannot run here says why in a comment before 
 
   <!-- not run: it needs a GPU -->     <!-- slow: it builds a test -->
 
-`slow` blocks run without --short only. Commands elsewhere (fences without a language, `inline`
+`slow` blocks run without --short only, at the root of the tree, which they build in. Commands elsewhere (fences without a language, `inline`
 ones) are not run, but every option they name is one of the program's. Python blocks of
 docs/start.md run, too. Prints how many commands ran, and how many could not and why.
 """
@@ -107,7 +107,7 @@ def can_isolate():
     return done.returncode == 0
 
 
-def run_page(page, blocks, python):
+def run_page(page, blocks, python, in_tree):
     """Runs all blocks of a page as one script. True: all succeeded."""
     with tempfile.TemporaryDirectory(prefix="spillway-docs-") as folder:
         env = {name: value for name, value in os.environ.items() if not name.startswith("SPILLWAY")}
@@ -121,6 +121,8 @@ def run_page(page, blocks, python):
         for name in ("build", "docs", "tools", "examples", "tests"):  # Paths in pages are the tree's.
             (work / name).symlink_to(ROOT / name)
         script = "ip link set lo up\n" + script_of(blocks)
+        if in_tree:
+            script = f"cd {ROOT}\n{script}"
         for number, code in enumerate(python):
             (work / f"block-{number}.py").write_text(code)
             script += f"\npython3 block-{number}.py\n"
@@ -146,7 +148,7 @@ def main():
     for page in arguments.pages or pages():
         text = (ROOT / page).read_text()
         options += 0 if page in RECORDS else check_options(page, text)
-        blocks, python = [], []
+        blocks, python, in_tree = [], [], False
         for kind, why, language, body in BLOCK.findall(text):
             if language == "python" and page in PYTHON_PAGES:
                 python.append(body)
@@ -161,6 +163,7 @@ def main():
                 left[f"{kind}: {why}"] = left.get(f"{kind}: {why}", 0) + count
             else:
                 blocks.append(body)
+                in_tree |= kind == "slow"
         count = sum(len(commands_of(block)) for block in blocks) + len(python)
         if arguments.list:
             for block in blocks:
@@ -168,7 +171,7 @@ def main():
         elif count and not isolated:
             left["no network of its own could be made (unshare)"] = count
         elif count:
-            good, said = run_page(page, blocks, python)
+            good, said = run_page(page, blocks, python, in_tree)
             ran += count
             if good:
                 tally.passed += count

@@ -4,7 +4,7 @@
 
   files    lintian finds no error; man pages and completions are well formed and whole
   deb      in a fresh Debian 12 (debootstrap, in a chroot): install, start by the unit's own command
-           line, use, install again over the running daemon, stop, remove, purge: only data is left
+           line, use, upgrade to a next version over the running daemon, stop, purge: only data left
   wheel    in a fresh venv in another Debian 12 without build packages: pip install, then
            `spillway --version`, and spillwayd answers PING and serves its dashboard within 60 s
 
@@ -20,8 +20,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
+import zipfile
 from pathlib import Path
 
 from tally import Tally
@@ -106,6 +108,55 @@ def test_files(deb):
     stop = int(re.search(r"TimeoutStopSec=(\d+)", unit)[1])
     flush = int(re.search(r"# stop_flush = (\d+)", sample)[1])
     check(f"TimeoutStopSec ({stop} s) is above stop_flush ({flush} s)", stop > flush)
+
+
+    if shutil.which("systemd-analyze"):
+        test_unit(unit)
+    else:
+        skip("systemd-analyze verify", "it is not installed")
+
+
+def test_unit(text):
+    """systemd finds nothing in the unit; the program it names is the one that was built."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "spillwayd.service")
+        path.write_text(text.replace("/usr/bin/spillwayd", str(ROOT / "build/release/bin/spillwayd")))
+        code, said = run("systemd-analyze", "verify", "--man=no", path)
+        check("systemd-analyze verify finds nothing in the unit", code == 0 and not said.strip(), said)
+
+
+SYSTEM = {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2",
+          "ld-linux-aarch64.so.1"}
+
+
+def test_linked_in(wheel):
+    """What is neither glibc nor libstdc++ is linked in."""
+    with tempfile.TemporaryDirectory() as folder:
+        with zipfile.ZipFile(wheel) as files:
+            files.extractall(folder)
+        found = 0
+        for path in Path(folder).rglob("*"):
+            if not path.is_file() or path.read_bytes()[:4] != b"\x7fELF":
+                continue
+            _, said = run("readelf", "-d", path)
+            needs = set(re.findall(r"\(NEEDED\).*\[(.*)\]", said))
+            found += 1
+            check(f"{path.name} needs glibc and libstdc++ alone", needs and needs <= SYSTEM, needs - SYSTEM)
+        check(f"the wheel has {found} programs and libraries", found >= 3)
+
+
+def next_version(deb, folder):
+    """The same package as a later version."""
+    tree = folder / "next"
+    run("dpkg-deb", "-R", deb, tree)
+    control = tree / "DEBIAN/control"
+    text, count = re.subn(r"^Version: (.*)$", r"Version: \1+next", control.read_text(), flags=re.MULTILINE)
+    control.write_text(text)
+    path = folder / "next.deb"
+    code, said = run("dpkg-deb", "--root-owner-group", "--build", tree, path)
+    shutil.rmtree(tree)
+    check("a later version of the package", count == 1 and code == 0, said)
+    return path
 
 
 # --- chroots ---
@@ -278,8 +329,11 @@ def test_deb(deb):
               chroot.run("spillway", "stats", "--url", f"redis://127.0.0.1:{port}")[0] == 0)
 
         # A conffile that was changed is kept, and the running daemon is left alone and named.
-        code, said = chroot.run("dpkg", "-i", "--force-confold", "/tmp/spillway.deb")
+        next_version(deb, chroot.path / "tmp")
+        code, said = chroot.run("dpkg", "-i", "/tmp/next.deb")
         check("an upgrade over the running daemon succeeds", code == 0, said)
+        _, said_version = chroot.run("dpkg-query", "-W", "-f", "${Version}", "spillway")
+        check("it is the later version", said_version.endswith("+next"), said_version)
         check("the upgrade names the daemon that runs the old version",
               "still runs the old version: restart it" in said, said)
         check("the upgrade keeps the changed configuration", config.read_text() == text)
@@ -338,6 +392,8 @@ def main():
         Tally(failed=1).finish()
     if "files" in parts:
         test_files(deb)
+    if "wheel" in parts:
+        test_linked_in(wheel)
     if {"deb", "wheel"} & set(parts) and make_base():
         if "deb" in parts:
             test_deb(deb)

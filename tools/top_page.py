@@ -30,9 +30,10 @@ spillway top [--url URL] [--password-file F] [--every 500ms] [--for TIME] [--onc
 | 2 | mode and level, for how long (at most since `top` began), pressure; whether sets are refused |
 | the bar | the device: `#` ours, `o` theirs, `.` free; the letters under it are where NORMAL, PRESSURE, CRITICAL and EMERGENCY begin by default |
 | `host`, `disk` | the tiers below, if there are any: held of capacity, pressure and level, entries |
-| `per s` | bytes copied down and up, gets, sets, entries dropped, and last copies destroyed (in red: a loss), between two requests; how long reads took, if there were any. From 100 columns on also entries demoted, expired, and erased by clients |
+| `per s` | bytes copied down and up, gets, sets, entries dropped, and last copies destroyed (in red: a loss), between two requests. From 100 columns on also entries demoted, expired, and erased by clients |
+| `lost` | last copies destroyed though nothing erased them (in red: a loss), and entries that clients erased, replaced or cleared, since the daemon began; how long reads took between two requests, if there were any |
 | `card` | on a shared virtual card: the other processes on it, by name and pid |
-| `contexts` | `B`: clean (a lower tier has a copy), so it can be evicted at once; `lea`: leases. From 100 columns on with their agents |
+| `contexts` | `C`: clean (a lower tier has a copy), so it can be evicted at once; `lea`: leases. From 100 columns on with their agents |
 | evictions | those of one action, reason and level at about the same time are one line; the time is since `top` began |
 
 ## Keys
@@ -43,6 +44,7 @@ spillway top [--url URL] [--password-file F] [--every 500ms] [--for TIME] [--onc
 | `/` | show only contexts with this text in key or agent; Enter keeps it, Esc ends it |
 | up, down, PgUp, PgDn, Home | choose a context |
 | `e`, Enter | where it is and why: `explain` |
+| `l` | losses alone among the evictions, and all again |
 | `p` | pause, and continue |
 | `?` | the keys |
 | `q`, Ctrl-C | quit; the terminal is as it was |

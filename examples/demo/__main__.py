@@ -86,6 +86,12 @@ def program(name, named):
                     f"builds it, --{name} PATH names another")
 
 
+def as_typed(path):
+    """How a shell here starts this program: by its name where PATH has it."""
+    name, found = os.path.basename(path), shutil.which(os.path.basename(path))
+    return name if found and os.path.samefile(found, path) else os.path.relpath(path)
+
+
 def watch(story, screen, title, notes, stop):
     """Shows the story until it is over or stopped. Without a screen, prints a summary before
     anything is stopped.
@@ -115,8 +121,9 @@ def play(args, stop):
         daemon.start()
         stage.look_at_daemon()
         url = f"http://127.0.0.1:{daemon.http_port}"
-        notes = [f"open {url}/ or type: spillway top --url {url}",
-                 f"join in: SPILLWAY_RUN_DIR={folder.path} spillway squeeze 64MiB "
+        name = as_typed(spillway)
+        notes = [f"open {url}/ or type: {name} top --url {url}",
+                 f"join in: SPILLWAY_RUN_DIR={folder.path} {name} squeeze 64MiB "
                  f"{' '.join(stage.where)} --for 5s"]
         say(f"spillwayd, pid {daemon.pid}, on {stage.name} ({stage.note})", *notes,
             f"redis-cli -s {daemon.socket} SPILL.MODE")

@@ -35,11 +35,12 @@ constexpr std::string_view kHelp =
     "/  show only contexts with this text in key or agent; Enter keeps it, Esc ends it\n"
     "up, down, PgUp, PgDn, Home  choose a context\n"
     "e, Enter  where it is, and why\n"
+    "l  losses alone among the evictions, and all again\n"
     "p  pause, and go on\n"
     "q  quit; so does Ctrl-C\n"
     "\n"
     "The bar is the device: # ours, o theirs, . free; letters under it are where levels begin.\n"
-    "B after a context: it is clean (a lower tier has a copy), so it can be evicted at once.";
+    "C after a context: it is clean (a lower tier has a copy), so it can be evicted at once.";
 
 }  // namespace
 
@@ -55,6 +56,7 @@ TopView::Asks TopView::Press(const view::KeyPress& key) {
   const auto rows = static_cast<std::ptrdiff_t>(wish_.limit);
   if (text == '?') ShowPage("keys", std::string(kHelp));
   if (text == 'p') paused_ = !paused_;
+  if (text == 'l') losses_only_ = !losses_only_;
   if (text == 's') NextSort();
   if (text == 'r') wish_.desc = !wish_.desc;
   if (text == '/') {
@@ -229,7 +231,7 @@ std::optional<view::ReadView> ReadsOf(const Report& before, const Report& now) {
 
 std::string TopView::KeysLine() const {
   if (filtering_) return "filter: " + wish_.search + "_   Enter keeps it, Esc ends it";
-  return fmt::format("q quit  s sort  r reverse  / filter  up/down  e explain  {}  ? help",
+  return fmt::format("q quit  s sort  r reverse  / filter  e explain  l losses  {}  ? help",
                      paused_ ? "p GO ON" : "p pause");
 }
 
@@ -273,6 +275,12 @@ view::Snapshot TopView::Show(Time now) const {
   s.contexts = state_.contexts;
   s.contexts->chosen = chosen_;
   s.events = events_->Latest(view::EventLog::kGroupsMax);
+  s.losses_only = losses_only_;
+  if (losses_only_) {
+    std::erase_if(s.events, [](const view::EventGroup& group) {
+      return group.action != Action::kDestroy || view::ByClients(group.reason);
+    });
+  }
   return s;
 }
 

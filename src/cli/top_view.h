@@ -55,6 +55,7 @@ class TopView {
   const std::int64_t start_unix_ms_;
   TopWish wish_;
   bool paused_ = false;
+  bool losses_only_ = false;
   bool filtering_ = false;  // Typed text goes into the filter.
   std::string before_filter_;
   std::size_t chosen_ = 0;  // Index among the rows shown.

@@ -111,6 +111,53 @@ TEST_F(TopViewTest, RatesAreWhatHappenedBetweenTwoLooks) {
   EXPECT_THAT(Drawn(top_), HasSubstr("7 dropped"));
 }
 
+// Tells of one removal.
+News Removal(std::string key, Action action, Reason reason) {
+  News news;
+  news.key = std::move(key);
+  news.action = action;
+  news.reason = reason;
+  return news;
+}
+
+TEST_F(TopViewTest, LossesAndWhatClientsErasedAreToldApart) {
+  TopState state = SomeState(1);
+  state.report.stats.destroyed_by_reason.at(static_cast<std::size_t>(Reason::kRoom)) = 3;
+  state.report.stats.removed_by_reason.at(static_cast<std::size_t>(Reason::kRoom)) = 3;
+  state.report.stats.removed_by_reason.at(static_cast<std::size_t>(Reason::kErased)) = 4;
+  state.report.stats.removed_by_reason.at(static_cast<std::size_t>(Reason::kReplaced)) = 5;
+  state.report.reads_within = {9, 1, 0};
+  state.report.read_bounds_s = {0.001, 0.01};
+  state.before->reads_within = {0, 0, 0};
+  state.news = {Removal("lost-key", Action::kDestroy, Reason::kRoom),
+                Removal("erased-key", Action::kDestroy, Reason::kErased),
+                Removal("dropped-key", Action::kDrop, Reason::kIdle)};
+  top_.OnEvent(state);
+  const std::string all = Drawn(top_);
+  EXPECT_THAT(all, HasSubstr("lost    3 destroyed        9 erased by clients  reads p50 1 ms, "
+                             "p99 10 ms\n"));
+  EXPECT_THAT(all, HasSubstr("destroyed    1 x room"));
+  EXPECT_THAT(all, HasSubstr("erased       1 x erased"));
+  EXPECT_THAT(all, HasSubstr("l losses"));
+  top_.Press(Text('l'));
+  const std::string losses = Drawn(top_);
+  EXPECT_THAT(losses, HasSubstr("losses alone, and why"));
+  EXPECT_THAT(losses, HasSubstr("lost-key"));
+  EXPECT_THAT(losses, Not(HasSubstr("erased-key")));
+  EXPECT_THAT(losses, Not(HasSubstr("dropped-key")));
+  top_.Press(Text('l'));
+  EXPECT_THAT(Drawn(top_), HasSubstr("erased-key"));
+}
+
+TEST_F(TopViewTest, ALossIsRed) {
+  TopState state = SomeState(1);
+  top_.OnEvent(state);
+  EXPECT_THAT(Drawn(top_, {.color = true}), HasSubstr("lost    0 destroyed"));
+  state.report.stats.destroyed_by_reason.at(static_cast<std::size_t>(Reason::kRoom)) = 1;
+  top_.OnEvent(state);
+  EXPECT_THAT(Drawn(top_, {.color = true}), HasSubstr("lost    \x1b[1;31m1 destroyed\x1b[0m"));
+}
+
 TEST_F(TopViewTest, APauseStandsStillAndSaysSo) {
   top_.OnEvent(SomeState(1));
   top_.Press(Text('p'));

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -176,6 +178,24 @@ class Drawing {
     const std::uint64_t refused = n.refused_blocked + n.refused_budget + n.refused_other;
     asked.Add(fmt::format("{} refused", Grouped(refused)),
               refused > 0 ? Ink::kCritical : Ink::kPlain);
+    AddLosses();
+  }
+
+  // Losses and what clients erased are told apart, as on the dashboard.
+  void AddLosses() {
+    std::uint64_t erased = 0;
+    for (const Reason reason : {Reason::kErased, Reason::kReplaced, Reason::kCleared}) {
+      erased += s_.stats.removed_by_reason.at(static_cast<std::size_t>(reason));
+    }
+    const std::uint64_t lost = std::accumulate(s_.stats.destroyed_by_reason.begin(),
+                                               s_.stats.destroyed_by_reason.end(), 0ULL);
+    Line& line = NewLine();
+    line.Add("lost    ")
+        .Add(fmt::format("{} destroyed", Grouped(lost)), lost > 0 ? Ink::kEmergency : Ink::kPlain);
+    line.To(27).Add(fmt::format("{} erased by clients", Grouped(erased)));
+    if (!s_.reads) return;
+    line.Add("  ").To(48).Add(fmt::format("reads p50 {}, p99 {}", FormatDuration(s_.reads->p50),
+                                          FormatDuration(s_.reads->p99)));
   }
 
   // "host    [####....]  96 MiB of 128 MiB  0.75 NORMAL     210 entries"
@@ -212,9 +232,6 @@ class Drawing {
     if (paper_.width >= 100) line.Add(fmt::format("{:.0f} erased, ", flows.erased));
     line.Add(fmt::format("{:.0f} destroyed", flows.lost),
              flows.lost > 0 ? Ink::kEmergency : Ink::kPlain);
-    if (!s_.reads) return;
-    line.Add(fmt::format("; reads p50 {}, p99 {}", FormatDuration(s_.reads->p50),
-                         FormatDuration(s_.reads->p99)));
   }
 
   // "card    python3 (pid 4711) 256 MiB, ..."
@@ -307,7 +324,7 @@ class Drawing {
 
   void AddEvents(std::size_t room) {
     if (room < kSectionMin) return;
-    AddTitle("evictions, and why");
+    AddTitle(s_.losses_only ? "losses alone, and why" : "evictions, and why");
     const std::size_t shown = std::min(s_.events.size(), room - 1);
     for (std::size_t i = s_.events.size() - shown; i < s_.events.size(); ++i)
       AddEvent(s_.events[i]);
@@ -319,8 +336,8 @@ class Drawing {
 
   void AddEvent(const EventGroup& group) {
     Line& line = NewLine();
-    line.Add(fmt::format("{:>7}  {:<9} {:>4} x ", Seconds(group.from), Done(group.action),
-                         Grouped(group.count)));
+    line.Add(fmt::format("{:>7}  {:<9} {:>4} x ", Seconds(group.from),
+                         Done(group.action, group.reason), Grouped(group.count)));
     line.Add(fmt::format("{:<9}", Name(group.reason)), Ink::kStrong);
     line.Add(fmt::format("{:>9}  ", FormatBytes(group.bytes)));
     line.Add(fmt::format("{:<10} ", Upper(Name(group.level))), InkOf(group.level));

@@ -104,6 +104,7 @@ struct Snapshot {
   MemoryView memory;
   Stats stats;
   std::vector<EventGroup> events;  // Newest last.
+  bool losses_only = false;        // Of `events`.
   std::vector<std::string> notes;  // One line each, the most important first.
   std::vector<TierRow> tiers;      // Below the device.
   std::optional<Flows> flows;

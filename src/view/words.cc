@@ -43,7 +43,12 @@ std::string ShareText(std::uint64_t part, std::uint64_t all) {
   return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(all));
 }
 
-std::string_view Done(Action action) {
+bool ByClients(Reason reason) {
+  return reason == Reason::kErased || reason == Reason::kReplaced || reason == Reason::kCleared;
+}
+
+std::string_view Done(Action action, Reason reason) {
+  if (ByClients(reason) && action != Action::kBack) return Name(reason);
   switch (action) {
     case Action::kBack:
       return "copied";

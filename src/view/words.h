@@ -25,7 +25,10 @@ std::string MinutesAndSeconds(Duration time);
 std::string PressureText(std::optional<double> pressure);
 // "93.1 %" of all; "-" if `all` is 0.
 std::string ShareText(std::uint64_t part, std::uint64_t all);
-// Past tense, for sentences: "destroyed".
-std::string_view Done(Action action);
+// What happened, past tense: "destroyed". What clients remove is not: "erased", "replaced" or
+// "cleared", whatever was done to the copy.
+std::string_view Done(Action action, Reason reason);
+// Whether clients removed it: no loss.
+bool ByClients(Reason reason);
 
 }  // namespace spillway::view

@@ -176,8 +176,14 @@ def play(args, folder, terminal):
         terminal.resize(60, 12)
         terminal.wait_for(lambda t: "spillway top" in t.splitlines()[0] and "q quit" in t.splitlines()[11],
                           "fewer")
+        terminal.resize(20, 16)  # Lines are cut, none is continued on the next one.
+        terminal.wait_for(lambda t: [line[:7] for line in t.splitlines()[:2]] == ["spillwa", "RELAXED"]
+                          and t.splitlines()[15].startswith("q quit  s sort"), "20 columns")
+        terminal.type("p")  # It is used as ever.
+        terminal.wait_for(has("paused (p continues"), "a pause at 20 columns")
+        terminal.type("p")
         terminal.resize(80, 24)
-        terminal.wait_for(has("contexts 1 to", "q quit"), "80x24 again")
+        terminal.wait_for(has("contexts 1 to", "by bytes rising", "q quit"), "80x24 again")
 
         # Hostile keys disturb nothing.
         daemon.ask(b"SET", b"\x1b[2J\x1b]0;owned\x07<b>markup</b>", b"v" * 100000)
@@ -186,6 +192,15 @@ def play(args, folder, terminal):
         text = terminal.wait_for(has("\\x1b[2J", "\\xff\\x00", "of 62", "q quit"), "escaped keys")
         check("spillway top" in text.splitlines()[0], "the first line went away")
         keep("hostile")
+
+        # A loss and what clients erased are told apart, and losses can be seen alone.
+        daemon.ask(b"DEL", b"agent-0/00")
+        terminal.wait_for(has("1 erased by clients", "0 destroyed", "erased       1 x erased"), "what is gone")
+        keep("gone-entry")
+        terminal.type("l")
+        terminal.wait_for(lambda t: "losses alone" in t and "1 x erased" not in t, "losses alone")
+        terminal.type("l")
+        terminal.wait_for(has("evictions, and why", "1 x erased"), "all again")
 
         # Pause and help.
         terminal.type("p")

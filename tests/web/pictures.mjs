@@ -55,10 +55,10 @@ await picture("gone", "overview", () => wait(1500));
 
 // A shared card without a tier below: what does not fit is destroyed.
 const card = `pictures-${process.pid}`;
-const small = await new Daemon(program, { settings: `card = "${card}"\ncapacity = "8MiB"\nreserve = 0.0` }).start();
+const small = await new Daemon(program, { settings: `card = "${card}"\ncapacity = "32MiB"\nreserve = 0.0` }).start();
 const neighbour = spawn(join(dirname(program), "spillway"), ["squeeze", "16MiB", "--card", card, "--for", "30s"], { stdio: "ignore" });
-await small.send(Array.from({ length: 24 }, (_, n) => ["SPILL.SET", `context:agent-${n}`, Buffer.alloc(1_000_000, n), "TOKENS", 8]));
-await small.send(Array.from({ length: 24 }, (_, n) => ["GET", `context:agent-${n}`]));
+await small.send(Array.from({ length: 48 }, (_, n) => ["SPILL.SET", `context:agent-${n}`, Buffer.alloc(1_000_000, n), "TOKENS", 8]));
+await small.send(Array.from({ length: 48 }, (_, n) => ["GET", `context:agent-${n}`]));
 {
   const { page, context } = await openPage(browser, `${small.url}/`, { colorScheme: "dark", deviceScaleFactor: 1 });
   await page.waitForSelector("#tile-destroyed-link:visible");

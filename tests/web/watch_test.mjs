@@ -22,10 +22,11 @@ async function findings(page) {
 
 export function registerWatch(world) {
   const { daemon } = world;
-  // A shared card, no tier below: what does not fit is destroyed.
+  // A shared card, no tier below: what does not fit is destroyed. It holds one chunk of the largest
+  // card, which is a part of the RAM that is free.
   let small;
   const lossy = async () => {
-    small ??= await new Daemon(world.program, { settings: `card = "${CARD}"\ncapacity = "8MiB"\nreserve = 0.0` }).start();
+    small ??= await new Daemon(world.program, { settings: `card = "${CARD}"\ncapacity = "32MiB"\nreserve = 0.0` }).start();
     world.small = small;
     return small;
   };
@@ -87,7 +88,7 @@ export function registerWatch(world) {
     check("so there is no link", await page.isHidden("#tile-destroyed-link"));
     await own.send([["SET", "mine", "x"], ["DEL", "mine"]]);
     await until("what clients erased", async () => /erased by clients: 1$/.test(await page.textContent("#tile-destroyed-note")));
-    await own.send(Array.from({ length: 24 }, (_, n) => ["SET", `big-${n}`, Buffer.alloc(1_000_000, n)]));
+    await own.send(Array.from({ length: 48 }, (_, n) => ["SET", `big-${n}`, Buffer.alloc(1_000_000, n)]));
     const { value } = await sameAsMetrics(page, own, "#tile-destroyed", lost, (n) => n.toLocaleString("en-US"));
     check("some were lost", value > 5, value);
     const colour = await page.evaluate(() => getComputedStyle(document.querySelector("#tile-destroyed")).color);
