@@ -23,7 +23,7 @@ bootstrap = @tools/bootstrap.sh $(1)
 build     = @tools/build.sh $(1)
 check     = @python3 tools/check.py $(1)
 
-.PHONY: all run test bench bench-resp bench-hostile bench-refused bench-asyncio py-soak fuzz lint san coverage sim server-sim digests kill-loop engine-kill engine-versions sweep graph-check resp-diff resp-flip resp-kill replay-table packages packages-test doc-tests ci-long install format clean help
+.PHONY: all run test bench bench-resp bench-hostile bench-refused bench-asyncio py-soak fuzz lint san coverage sim server-sim digests kill-loop engine-kill engine-versions llama-test sweep graph-check resp-diff resp-flip resp-kill replay-table packages packages-test doc-tests ci-long install format clean help
 .DEFAULT_GOAL := all
 
 all: ## Build the program and the libraries (the default)
@@ -115,6 +115,11 @@ engine-versions: ## The engine tests with each vLLM that runs on the CPU
 	$(call bootstrap,test)
 	$(call build,release spillway_self_contained spillwayd_bin)
 	@python3 tools/engine_tests.py --vllm 0.32.0,0.31.0,0.30.0,0.29.0,0.28.0
+
+llama-test: ## The sidecar of llama-server with the real one, built from PyPI on first use (ten minutes)
+	$(call bootstrap,test)
+	$(call build,release spillwayd_bin)
+	@python3 tools/llama_test.py
 
 sweep: ## Each file call, chunk and allocation of a run fails, once and for good
 	$(call bootstrap,test)

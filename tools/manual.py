@@ -75,10 +75,11 @@ def parse(name, text):
 def commands(folder):
     """All help pages: spillway's commands, and the daemon's."""
     top = said(folder / "spillway", "--help")
-    names = re.findall(r"^  ([a-z]+)  +(.*)$", top, re.MULTILINE)
+    names = re.findall(r"^  ([a-z-]+)  +(.*)$", top, re.MULTILINE)
     found = {}
     for name, what in names:
-        if name == "demo":  # Says where the demo is, and has no options.
+        # These say where a program is, and have no options.
+        if name in ("demo", "llama-slots") or name.startswith("-"):
             continue
         found[name] = parse(name, said(folder / "spillway", name, "--help")), what
     return found, parse("spillwayd", said(folder / "spillwayd", "--help"))

@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "cli/ask_daemon.h"
 #include "cli/demo.h"
+#include "cli/llama_slots.h"
 #include "cli/probe.h"
 #include "cli/replay.h"
 #include "cli/room.h"
@@ -34,6 +35,8 @@ constexpr std::array kCommands = {
     Command{"demo", "is a program of its own: python3 examples/demo", spillway::RunDemo},
     Command{"explain", "where a key of a running spillwayd is, or why it was evicted",
             spillway::RunExplain},
+    Command{"llama-slots", "llama-server with its contexts in spillwayd: a Python program",
+            spillway::RunLlamaSlots},
     Command{"probe", "the pressure sources of this machine", spillway::RunProbe},
     Command{"replay", "a trace of requests through caches of several sizes and orders",
             spillway::RunReplay},
@@ -55,7 +58,7 @@ void PrintHelp(std::FILE* to) {
              "usage: spillway COMMAND [OPTIONS]      spillway help COMMAND\n\n",
              SPILLWAY_VERSION);
   for (const Command& command : kCommands)
-    fmt::print(to, "  {:<10} {}\n", command.name, command.what);
+    fmt::print(to, "  {:<12} {}\n", command.name, command.what);
   fmt::print(to, "\n  --version  print the version\n  --help     this page\n");
 }
 

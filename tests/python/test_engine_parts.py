@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 import spillway
-from spillway import _blocks
+from spillway import _blocks, _fingerprint
 from spillway.engine_hints import RequestHints
 from spillway.vllm import _hints, _space
 
@@ -245,7 +245,7 @@ def test_weights_are_known_by_content(tmp_path):
 
 
 def test_large_weights_count_by_samples_and_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(_space, "_WHOLE_MAX", 1000)
+    monkeypatch.setattr(_fingerprint, "WHOLE_MAX", 1000)
     file = tmp_path / "model.safetensors"
     file.write_bytes(bytes(1 << 20))
     os.utime(file, ns=(1, 1))

@@ -15,8 +15,8 @@ import os
 import sys
 from typing import Any
 
-_WHOLE_MAX = 64 << 20   # Weights up to this many bytes are hashed whole.
-_WINDOWS, _WINDOW = 256, 4096
+from .. import _fingerprint
+
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".json")
 _DEPTH_MAX = 60
 
@@ -52,31 +52,13 @@ def folder_of(model: str, revision: str | None) -> str | None:
 
 
 def fingerprint(folder: str) -> str:
-    """A hash over the model's files.
-
-    Small ones and weights of up to 64 MiB are read whole. Of larger ones 256 windows of 4 KiB are
-    read, and their time of change counts as well, unless the file's name in the hub's cache already
-    is the hash of its content.
-    """
+    """A hash over the model's files."""
     total = hashlib.sha256()
     for name in sorted(os.listdir(folder)):
         path = os.path.realpath(os.path.join(folder, name))
-        if not name.endswith(_WEIGHTS) or not os.path.isfile(path):
-            continue
-        about = os.stat(path)
-        total.update(f"{name}\0{about.st_size}\0".encode())
-        if os.path.basename(os.path.dirname(path)) == "blobs":
-            total.update(os.path.basename(path).encode())
-            continue
-        with open(path, "rb") as file:
-            if about.st_size <= _WHOLE_MAX:
-                while piece := file.read(1 << 20):
-                    total.update(piece)
-                continue
-            total.update(f"{about.st_mtime_ns}\0".encode())
-            for at in range(_WINDOWS):
-                file.seek((about.st_size - _WINDOW) * at // (_WINDOWS - 1))
-                total.update(file.read(_WINDOW))
+        if name.endswith(_WEIGHTS) and os.path.isfile(path):
+            total.update(f"{name}\0".encode())
+            _fingerprint.add_file(total, path)
     return total.hexdigest()
 
 
