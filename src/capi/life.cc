@@ -24,13 +24,13 @@ namespace spillway::capi {
 
 namespace {
 
-Status OpenInto(Options options, spillway_cache** cache) {
+Status OpenInto(const Options& options, spillway_cache** cache) {
   CountForks();
   auto handle = std::make_unique<spillway_cache>();
   Result<std::unique_ptr<Mailbox>> mailbox = Mailbox::Open();
   if (!mailbox) return mailbox.error();
   handle->mailbox = std::move(*mailbox);
-  Result<std::unique_ptr<Cache>> opened = Cache::Open(std::move(options));
+  Result<std::unique_ptr<Cache>> opened = Cache::Open(options);
   if (!opened) return opened.error();
   handle->cache = std::move(*opened);
   handle->courier = std::make_unique<Courier>();
@@ -109,7 +109,7 @@ spillway_code spillway_cache_open(const spillway_options* options, spillway_cach
     *cache = nullptr;
     if (options == nullptr) return OpenInto(Options(), cache);
     Result<Options> read = ToOptions(*options);
-    return read ? OpenInto(std::move(*read), cache) : read.error();
+    return read ? OpenInto(*read, cache) : read.error();
   });
 }
 
@@ -121,7 +121,7 @@ spillway_code spillway_cache_open_toml(spillway_bytes text, const char* file_nam
     if (Status ok = CheckBytes(text, "text"); !ok) return ok;
     Result<Options> read =
         LoadOptions(std::string(View(text)), file_name == nullptr ? "settings" : file_name, {});
-    return read ? OpenInto(std::move(*read), cache) : read.error();
+    return read ? OpenInto(*read, cache) : read.error();
   });
 }
 
@@ -133,7 +133,7 @@ spillway_code spillway_cache_open_file(const char* path, spillway_cache** cache)
     const Result<std::string> text = ReadFile(path);
     if (!text) return text.error();
     Result<Options> read = LoadOptions(*text, path, {});
-    return read ? OpenInto(std::move(*read), cache) : read.error();
+    return read ? OpenInto(*read, cache) : read.error();
   });
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <latch>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "capi/convert.h"
@@ -126,10 +127,11 @@ spillway_code spillway_cache_submit_away(spillway_cache* cache, spillway_operati
     if (Status ok = CheckHandle(cache); !ok) return ok;
     Result<std::unique_ptr<Flight>> flight = NewFlight(operations, count, tag);
     if (!flight) return flight.error();
-    cache->courier->Hand([cache, flying = flight->get(), within = Within(within_ms)] {
+    Flight* const flying = flight->get();
+    cache->courier->Hand([cache, flying, within = Within(within_ms)] {
       TakeOff(cache->cache.get(), cache->mailbox.get(), flying, within);
     });
-    (void)flight->release();  // The task owns it.
+    std::ignore = flight->release();  // The task owns it.
     return {};
   });
 }

@@ -93,7 +93,7 @@ Result<std::string> AskStats(const DaemonAddress& address) {
 Result<std::string> ExplainByHttp(const DaemonAddress& address, std::string_view key) {
   std::string hex;
   for (const char c : key) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  const Result<std::string> text = GetByHttp(address, "/api/v1/explain?hex=" + hex);
+  Result<std::string> text = GetByHttp(address, "/api/v1/explain?hex=" + hex);
   if (!text) return text;
   const Json json = Json::parse(*text, nullptr, false);
   if (!json.is_object()) return Error{Code::kUnavailable, "the answer is not a JSON object"};

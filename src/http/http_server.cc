@@ -5,6 +5,7 @@
 #include <atomic>
 #include <new>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
@@ -30,7 +31,7 @@ using Tcp = asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
 namespace {
-constexpr std::size_t kReadAtOnce = 16 * 1024;
+constexpr std::size_t kReadAtOnce = 16 * kKiB;
 }  // namespace
 
 // State shared by all connections. All is used on the one thread, except `pool`.
@@ -336,11 +337,11 @@ class HttpServer::Impl {
           fmt::format("http: '{}' is not an address; an example is 127.0.0.1", settings.bind)};
     }
     const Tcp::endpoint endpoint(address, settings.port);
-    acceptor_.open(endpoint.protocol(), error);
-    if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
-    if (!error) acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-    if (error) {
+    const bool failed = acceptor_.open(endpoint.protocol(), error) ||
+                        acceptor_.set_option(asio::socket_base::reuse_address(true), error) ||
+                        acceptor_.bind(endpoint, error) ||
+                        acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    if (failed) {
       return Error{Code::kUnavailable,
                    fmt::format("http: can't listen on {}: {}; http_port chooses another one", where,
                                error.message())};
@@ -388,7 +389,7 @@ class HttpServer::Impl {
   void Stop() {
     shared_->stopping = true;
     ErrorCode ignored;
-    acceptor_.close(ignored);
+    std::ignore = acceptor_.close(ignored);
     pause_.cancel();
     tick_.cancel();
     for (const std::weak_ptr<Session>& each : sessions_) {

@@ -22,8 +22,8 @@ struct HttpSettings {
   std::uint16_t port = 0;  // 0: any free port.
   std::size_t clients_max = 256;
   std::size_t streams_max = 32;  // How many of the clients may have a stream.
-  std::uint32_t header_max = 16 * 1024;
-  std::uint64_t body_max = 256 * 1024;
+  std::uint32_t header_max = 16U * 1024;
+  std::uint64_t body_max = 256 * kKiB;
   Bytes held_max = 64 * kMiB;                        // Bodies and answers of all clients together.
   Duration header_within = std::chrono::seconds(5);  // From its first byte to the empty line.
   Duration request_within = std::chrono::seconds(10);  // From its first byte to its last.

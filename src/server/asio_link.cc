@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <tuple>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -68,7 +69,7 @@ void AsioLink::AwaitWritable() {
 void AsioLink::Close() {
   boost::system::error_code ignored;
   timer_.cancel();
-  socket_.close(ignored);
+  std::ignore = socket_.close(ignored);
   loop_->connections.erase(connection_->shared_from_this());
 }
 

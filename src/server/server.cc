@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -95,17 +96,16 @@ Status Server::ListenTcp() {
   }
   const Tcp::endpoint endpoint(address, static_cast<std::uint16_t>(settings.port));
   tcp_ = std::make_unique<Tcp::acceptor>(io());
-  tcp_->open(endpoint.protocol(), error);
-  if (!error) tcp_->set_option(Tcp::acceptor::reuse_address(true), error);
-  if (!error) tcp_->bind(endpoint, error);
-  if (!error) tcp_->listen(1024, error);
+  const bool failed = tcp_->open(endpoint.protocol(), error) ||
+                      tcp_->set_option(Tcp::acceptor::reuse_address(true), error) ||
+                      tcp_->bind(endpoint, error) || tcp_->listen(1024, error);
   if (error == asio::error::address_in_use) {
     return Unavailable(fmt::format(
         "{}: another process listens on it, perhaps another spillwayd; choose another port "
         "(--port, server.port)",
         Text(endpoint)));
   }
-  if (error) return Unavailable(fmt::format("{}: {}", Text(endpoint), error.message()));
+  if (failed) return Unavailable(fmt::format("{}: {}", Text(endpoint), error.message()));
   port_ = tcp_->local_endpoint().port();
   return {};
 }
@@ -123,8 +123,7 @@ Status Server::ListenUnix() {
     }
     Local::socket trial(io());
     boost::system::error_code error;
-    trial.connect(Local::endpoint(path), error);
-    if (!error) {
+    if (!trial.connect(Local::endpoint(path), error)) {
       return Unavailable(fmt::format(
           "server.socket: another process listens on {}; choose another path (--socket)", path));
     }
@@ -132,12 +131,11 @@ Status Server::ListenUnix() {
   }
   boost::system::error_code error;
   unix_ = std::make_unique<Local::acceptor>(io());
-  unix_->open(Local(), error);
   const mode_t before = umask(0177);  // 0600 from the first moment.
-  if (!error) unix_->bind(Local::endpoint(path), error);
+  const bool bound = !unix_->open(Local(), error) && !unix_->bind(Local::endpoint(path), error);
   umask(before);
-  if (!error) unix_->listen(1024, error);
-  if (error) return Unavailable(fmt::format("server.socket: {}: {}", path, error.message()));
+  if (!bound || unix_->listen(1024, error))
+    return Unavailable(fmt::format("server.socket: {}: {}", path, error.message()));
   socket_path_ = path;
   return {};
 }
@@ -164,7 +162,7 @@ void Server::Accept(Acceptor* acceptor) {
         std::string local = address;
         if constexpr (std::is_same_v<Acceptor, Tcp::acceptor>) {
           boost::system::error_code ignored;
-          socket->set_option(Tcp::no_delay(true), ignored);
+          std::ignore = socket->set_option(Tcp::no_delay(true), ignored);
           address = Text(socket->remote_endpoint(ignored));
           local = Text(socket->local_endpoint(ignored));
         }
@@ -188,7 +186,7 @@ void Server::Take(Loop* loop, Socket socket, std::string address, std::string lo
     return;
   }
   boost::system::error_code ignored;
-  socket.native_non_blocking(true, ignored);
+  std::ignore = socket.native_non_blocking(true, ignored);
   state_->connected.fetch_add(1, std::memory_order_relaxed);
   state_->counters.connections.fetch_add(1, std::memory_order_relaxed);
   auto connection = std::make_shared<Connection>(
@@ -247,8 +245,8 @@ void Server::Stop() {
     asio::post(loop->io, [this, raw = loop.get()] {
       if (raw == loops_.front().get()) {
         boost::system::error_code ignored;
-        if (tcp_) tcp_->close(ignored);
-        if (unix_) unix_->close(ignored);
+        if (tcp_) std::ignore = tcp_->close(ignored);
+        if (unix_) std::ignore = unix_->close(ignored);
         pause_->cancel();
       }
       raw->tick.cancel();
