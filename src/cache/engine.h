@@ -199,6 +199,8 @@ class Engine {
   }
   // A run is live: NORMAL and PRESSURE are WORKFLOW_AWARE.
   bool attached() const { return attached_; }
+  // Whether the tier's level stands because no lower tier has room for copies.
+  bool stands_for_want_of_room(TierId tier) const { return state(tier).no_room_below; }
   Mode mode(TierId tier) const {
     const Level at = level(tier);
     const bool aware = attached_ && (at == Level::kNormal || at == Level::kPressure);
@@ -261,6 +263,9 @@ class Engine {
     Action action;
     Reason reason;
     std::string_view order;
+    // Relief: in the tiers below, copies take free room only, and no last copy is
+    // destroyed for them.
+    bool spares_last_copies = false;
   };
 
   static constexpr std::size_t kCandidatesMax = 1024;
@@ -305,6 +310,13 @@ class Engine {
   bool IsLeafOrAlone(std::uint32_t slot) const;
   bool MustDestroy(const TierState& tier, const Stage& stage, std::uint32_t slot,
                    TimePoint now) const;
+  // Whether relief of this tier may destroy no last copy now, here or in a lower tier.
+  bool SparesLastCopies(const TierState& tier) const;
+  // Whether pressure is unknown, and the tier's own share is the target of relief.
+  bool IsShrinking(const TierState& tier) const;
+  // The level as far as entries may come up into the tier: one that stands only because
+  // nothing more can be made clean keeps none of them out.
+  Level LevelForGrowth(const TierState& tier) const;
   void DropIdle(TierState& tier, Duration idle_over, TimePoint now);
   void HoldReserve(TierState& tier, TimePoint now);
   void PutBack();
@@ -405,7 +417,7 @@ class Engine {
   struct ForWhat {
     Reason reason;
     Priority priority;
-    bool leaves = false;  // Its copy above is dropped when the copy below is complete.
+    bool spares_last_copies = false;  // See Why.
   };
   std::optional<CopyDestination> RoomBelow(TierState& tier, std::uint32_t slot, const ForWhat& what,
                                            TimePoint now, bool* soon);

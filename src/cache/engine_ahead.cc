@@ -79,7 +79,7 @@ void Engine::TryPrefetchAhead(TimePoint now) {
     const NextUse* const next_use = next_uses_.Find(id);
     return next_use == nullptr || !store_->IsLive(id) || IsUp(id.slot) || !IsSoon(*next_use, now);
   });
-  if (!next_uses_.in_force || level(top_->id) >= Level::kCritical || soon_.empty()) return;
+  if (!next_uses_.in_force || LevelForGrowth(*top_) >= Level::kCritical || soon_.empty()) return;
   std::ranges::sort(soon_, [&](EntryId a, EntryId b) {
     const NextUse& of_a = *next_uses_.Find(a);
     const NextUse& of_b = *next_uses_.Find(b);
@@ -136,7 +136,8 @@ bool Engine::BringAhead(std::uint32_t slot, const NextUse& next_use, TimePoint n
                                                           : TierId::kDevice;
   TierState& tier = state(id);
   const Bytes size = store_->slots().slot(slot).size;
-  if (level(id) >= Level::kCritical || tier.gone || size > GrowthLimit(tier)) return false;
+  if (LevelForGrowth(tier) >= Level::kCritical || tier.gone || size > GrowthLimit(tier))
+    return false;
   if (const Bytes lacking = Lacking(tier, size + kept_for_running_); lacking > 0) {
     if (next_use.p < kLikely || !DropAfterwards(tier, next_use, lacking, now)) return false;
   }

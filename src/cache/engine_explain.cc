@@ -131,6 +131,9 @@ std::string Engine::ExplainLive(std::uint32_t slot, const std::vector<TransferLo
     out += fmt::format("It may be evicted: level {}, policy {}, order {}.", Name(level(uppermost)),
                        tier.dirty->policy.name, OrderName(tier));
   }
+  if (tier.no_room_below) {
+    out += fmt::format(" The level of the {} tier stands: no room below.", Name(uppermost));
+  }
   if (uppermost == TierId::kDisk) out += " A get brings it up.";
   out += ExplainWorth(slot, uppermost, now);
   return out + History(traces, record.generation, 0, now);

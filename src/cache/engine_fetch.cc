@@ -128,8 +128,8 @@ void Engine::ExpirePendingGets(TimePoint now) {
 bool Engine::RoomAbove(TierState& tier, std::uint32_t slot, bool may_displace, TimePoint now,
                        CopyDestination* destination) {
   const Bytes size = store_->slots().slot(slot).size;
-  const Level at = level(tier.id);
-  if (at >= Level::kCritical || tier.gone || size > GrowthLimit(tier)) return false;
+  if (LevelForGrowth(tier) >= Level::kCritical || tier.gone || size > GrowthLimit(tier))
+    return false;
   if (const Bytes need = Lacking(tier, size); need > 0) {
     if (!may_displace || tier.last() || !DropLower(tier, slot, need, now)) return false;
   }

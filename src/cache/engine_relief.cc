@@ -18,9 +18,7 @@ Engine::Progress Engine::Relieve(TierId id, TimePoint now,
   const Level at = level(id);
   const TierFacts facts{store_->entries(id), !tier.last()};
   Relief relief;
-  if (!tier.estimator.unknown() || capacity(id) == Tier::kUnlimited) {
-    // Without a capacity there is no share of ours to compute when pressure is unknown:
-    // the level and what it asks for stay in force.
+  if (!IsShrinking(tier)) {
     relief = rule.For(at, facts);
   } else {
     const double share = static_cast<double>(store_->bytes(id)) / static_cast<double>(capacity(id));
@@ -31,6 +29,7 @@ Engine::Progress Engine::Relieve(TierId id, TimePoint now,
     HoldReserve(tier, now);
     if (at == Level::kEmergency) DropIdle(tier, settings_.options.idle_critical, now);
   }
+  tier.no_room_below = false;
   Progress progress = Progress::kDone;
   for (const Stage& stage : relief) {
     progress = RunStage(tier, stage, now, out_of_time);
@@ -52,7 +51,8 @@ Engine::Progress Engine::RunStage(TierState& tier, const Stage& stage, TimePoint
       next_uses_.in_force && (stage.reason == Reason::kHeavy || level(tier.id) == Level::kNormal);
   const Why why{stage.action, ordered ? Reason::kOrder : stage.reason,
                 stage.by_last_use && !next_uses_.in_force ? std::string_view("lru")
-                                                          : tier.dirty->OrderName(ranked_at)};
+                                                          : tier.dirty->OrderName(ranked_at),
+                SparesLastCopies(tier)};
   if (!tier.last() && tier.estimator.unknown() && stage.target) {
     // Our own share is the target now, and clean copies are dropped first.
     DropCleanUntil(tier, stage, {Action::kDrop, stage.reason, why.order}, now);
@@ -87,6 +87,9 @@ Engine::Progress Engine::RunStage(TierState& tier, const Stage& stage, TimePoint
 Engine::Progress Engine::Choose(TierState& tier, const Stage& stage, Level ranked_at,
                                 const Why& why, std::size_t* transfers, TimePoint now) {
   constexpr std::size_t kTogether = 64;
+  // So many entries in sequence find no room below: smaller ones behind them may, but a
+  // pass must not look at all entries for them.
+  constexpr std::size_t kNoRoomMost = 256;
   const bool marks = tier.last() && stage.action == Action::kDemote;
   const std::size_t most =
       stage.count || marks ? kTogether : std::min(kTogether, settings_.moves_per_step - *transfers);
@@ -99,8 +102,10 @@ Engine::Progress Engine::Choose(TierState& tier, const Stage& stage, Level ranke
                                                    : WorkflowOrder::CandidateFilter::kAny);
   };
   Bytes going = 0;
+  std::size_t no_room = 0;
   for (std::size_t chosen = 0;;) {
     if (TargetReached(tier, stage, going) || (stage.count && *transfers >= *stage.count)) {
+      tier.no_room_below = false;
       return Progress::kDone;
     }
     if (chosen == most) return Progress::kMore;
@@ -126,6 +131,10 @@ Engine::Progress Engine::Choose(TierState& tier, const Stage& stage, Level ranke
       // continues from here.
       if (down == Going::kFull) return Progress::kDone;
       if (down == Going::kNowhere && LowerTiersRest(tier, id->slot, now)) return Progress::kDone;
+      if (down == Going::kNowhere && why.spares_last_copies) {
+        tier.no_room_below = true;
+        if (++no_room == kNoRoomMost) return Progress::kNothingLeft;
+      }
       // An entry that was in flight already is no progress: a pass must end.
       if (down == Going::kNowhere || on_its_way) continue;
     } else if (store_->slots().record(id->slot).copies != MaskOf(tier.id) &&
@@ -156,13 +165,28 @@ bool Engine::IsLeafOrAlone(std::uint32_t slot) const {
   return single() || !store_->slots().record(slot).has_children();
 }
 
-// Whether a dirty entry must be destroyed: its stage may, and no tier below takes it,
-// or EMERGENCY has lasted too long for copies. A lower tier that backs off after a failed
-// copy takes it soon: one failure must not destroy what the next copy would save.
+// Relief with a tier below makes entries clean, no more, so that memory can be given back
+// at once. Only EMERGENCY destroys for it; where pressure is unknown, nothing says that
+// memory is short.
+bool Engine::SparesLastCopies(const TierState& tier) const {
+  if (tier.last() || MutantOn(Mutant::kDestroyedNotDemoted)) return false;
+  return level(tier.id) != Level::kEmergency || IsShrinking(tier);
+}
+
+// Without a capacity there is no share of ours to compute when pressure is unknown: the
+// level and what it asks for stay in force.
+bool Engine::IsShrinking(const TierState& tier) const {
+  return tier.estimator.unknown() && capacity(tier.id) != Tier::kUnlimited;
+}
+
+// Whether a dirty entry must be destroyed: it is EMERGENCY, and no tier below takes it,
+// or copies have had their time. A lower tier that backs off after a failed copy takes
+// it soon: one failure must not destroy what the next copy would save.
 bool Engine::MustDestroy(const TierState& tier, const Stage& stage, std::uint32_t slot,
                          TimePoint now) const {
   const Record& record = store_->slots().record(slot);
   if (stage.action != Action::kDestroy || record.has_children()) return false;
+  if (SparesLastCopies(tier)) return false;
   if (IsProtected(tier, slot)) return false;
   const bool on_its_way = record.below != nullptr && record.below->transfer != nullptr;
   if (level(tier.id) == Level::kEmergency &&
@@ -175,6 +199,12 @@ bool Engine::MustDestroy(const TierState& tier, const Stage& stage, std::uint32_
     if (MayTakeSoon(*below, slot)) return false;
   }
   return true;
+}
+
+// Only EMERGENCY keeps entries out for what relief can't do.
+Level Engine::LevelForGrowth(const TierState& tier) const {
+  const Level at = level(tier.id);
+  return tier.no_room_below && at < Level::kEmergency ? Level::kRelaxed : at;
 }
 
 // In three loops, so that the cache misses of all removals overlap.
@@ -192,7 +222,7 @@ bool Engine::TargetReached(const TierState& tier, const Stage& stage, Bytes goin
   if (!stage.target) return false;
   const Bytes leaving = going + tier.going;
   double pressure = 0;
-  if (tier.estimator.unknown() && capacity(tier.id) != Tier::kUnlimited) {
+  if (IsShrinking(tier)) {
     const Bytes ours = store_->bytes(tier.id);
     pressure = static_cast<double>(ours - std::min(ours, leaving)) /
                static_cast<double>(capacity(tier.id));

@@ -224,7 +224,7 @@ Engine::Going Engine::TrySendDown(TierState& tier, std::uint32_t slot, const Why
     bool soon = false;
     auto transfer = std::make_unique<Transfer>();
     const std::optional<CopyDestination> destination =
-        RoomBelow(*below, slot, {why.reason, priority, then_drop}, now, &soon);
+        RoomBelow(*below, slot, {why.reason, priority, why.spares_last_copies}, now, &soon);
     full = full || soon;
     if (!destination) continue;
     transfer->from = tier.id;
@@ -252,14 +252,15 @@ bool Engine::MayBeEvicted(const TierState& tier, std::uint32_t slot) const {
 
 std::optional<CopyDestination> Engine::RoomBelow(TierState& tier, std::uint32_t slot,
                                                  const ForWhat& what, TimePoint now, bool* soon) {
-  const auto [reason, priority, leaves] = what;
+  const auto [reason, priority, spares_last_copies] = what;
   const Bytes size = store_->slots().slot(slot).size;
   EvictionQueue& queue = tier.last() ? *tier.dirty : *tier.clean;
   const Level at = level(tier.id);
   const Facts own = store_->FactsOf(slot, tier.id);
   const EntryId own_id = store_->IdOf(slot);
-  const Why why{tier.last() ? Action::kDestroy : Action::kDrop,
-                reason == Reason::kAsk ? reason : Reason::kRoom, OrderName(tier)};
+  const bool for_others = reason == Reason::kAsk || (reason == Reason::kReserve && tier.last());
+  const Why why{tier.last() ? Action::kDestroy : Action::kDrop, for_others ? reason : Reason::kRoom,
+                OrderName(tier), spares_last_copies};
   const auto lacking = [&] { return Lacking(tier, size); };
   if (tier.estimator.unknown() && lacking() > 0 &&
       store_->bytes(tier.id) + size <= capacity(tier.id)) {
@@ -291,8 +292,9 @@ std::optional<CopyDestination> Engine::RoomBelow(TierState& tier, std::uint32_t 
   // safety.
   const bool asked = reason == Reason::kAsk && !MutantOn(Mutant::kAskDestroys);
   const bool too_few_duplicates = relief && tier.last() && BytesOnlyIn(tier) < need;
+  const bool spared = spares_last_copies;
   const bool may_not_evict =
-      too_few_duplicates || (tier.last() && (asked || IsBackground(priority)));
+      too_few_duplicates || (tier.last() && (asked || spared || IsBackground(priority)));
   if (!may_not_evict && now >= tier.no_eviction_until) {
     Candidates aside(this);
     std::vector<EntryId> lower;

@@ -355,8 +355,7 @@ void WarnOfSmallerTiers(const Core::Parts& parts) {
   const auto warn = [](std::string_view lower, Bytes small, std::string_view upper, Bytes large) {
     LogWarning(
         "the {} tier ({}) is smaller than the {} tier ({}): only that many bytes of the upper tier "
-        "can be clean and given back at once; under pressure it destroys the entries ranked lowest "
-        "to make room (higher thresholds keep more: docs/tiers.md)",
+        "can be clean and given back at once (docs/tiers.md)",
         lower, FormatBytes(small), upper, FormatBytes(large));
   };
   if (host < device) warn("host", host, "device", device);

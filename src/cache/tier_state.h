@@ -127,6 +127,9 @@ struct TierState {
   // The same for ends of chains (BackupTails), and for whole chains (CompleteChains).
   std::uint32_t ends_hand = 0;
   TimePoint no_close_until{};
+  // The last relief found no room below for what it should have made clean: the level
+  // stands for that reason.
+  bool no_room_below = false;
   std::uint64_t failed_moves = 0;
   Status last_failure;  // Why the last of those failed.
 

@@ -176,6 +176,7 @@ class World {
   // Whether the tier is healthy, known, not in EMERGENCY and has free room, and does
   // take it. `after_rest`: soon, if not in the moment after a failed copy.
   bool CouldTake(TierId tier, Bytes size, bool after_rest);
+  bool IsEmergencyAbove(TierId tier);
   Bytes FreeRoom(TierId tier);
   std::uint64_t Refusals() const;
 
@@ -257,6 +258,7 @@ class World {
   // What is being done; events are judged by it.
   bool giving_back_ = false;
   bool clearing_ = false;
+  bool no_set_ = false;  // What runs admits nothing, except sets that wait for room.
   std::uint64_t refusals_before_ = 0;
   bool damaged_ = false;  // Something on disk may be damaged.
   bool sampling_ = false;

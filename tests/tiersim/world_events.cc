@@ -148,6 +148,14 @@ void World::JudgeDestroyed(const Event& event, TierId tier, SetNo set) {
   }
   const bool known = engine().pressure(tier).has_value();
   const Duration idle = now() - info.last_use;
+  const bool has_lower = (LowerCopiesMask(tier) & store().tiers()) != 0;
+  if (IsRelief(event.reason) && has_lower && (!known || event.level < Level::kEmergency)) {
+    return wrong(sim::kWhoLeaves, "relief destroyed a last copy, and there is a tier below");
+  }
+  if (event.reason == Reason::kRoom && no_set_ && !engine().has_pending_sets() &&
+      !IsEmergencyAbove(tier)) {
+    return wrong(sim::kWhoLeaves, "no set needs its room");
+  }
   if (IsRelief(event.reason) && known) {
     if (event.level == Level::kRelaxed) return wrong(sim::kWhoLeaves, "RELAXED evicts nobody");
     const bool at_once = event.order == "workflow" && !IsWanted(set);
@@ -175,6 +183,12 @@ void World::JudgeDestroyed(const Event& event, TierId tier, SetNo set) {
       FreeRoom(tier) >= plan_.value_max) {
     wrong(sim::kWhoLeaves, fmt::format("{} bytes are free", FreeRoom(tier)));
   }
+}
+
+bool World::IsEmergencyAbove(TierId tier) {
+  return std::ranges::any_of(kTierIds, [&](TierId above) {
+    return above < tier && plan_.Has(above) && engine().level(above) == Level::kEmergency;
+  });
 }
 
 Bytes World::FreeRoom(TierId tier) {

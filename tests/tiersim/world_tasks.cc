@@ -63,7 +63,10 @@ void World::RunPending(std::size_t at) {
         failed_at_[IndexOf(transfer->to)] = now();
       }
       under_way_.erase(transfer);
-      return RunOnStrand(pending.task);
+      no_set_ = true;
+      RunOnStrand(pending.task);
+      no_set_ = false;
+      return;
     }
     case Pending::Kind::kCopy:
       copying_ = pending.task;
@@ -74,7 +77,9 @@ void World::RunPending(std::size_t at) {
       if (dead_) return;
       {
         const OnStrand here(this);
+        no_set_ = true;
         pending.pass->Step();
+        no_set_ = false;
       }
       if (options_.verbose) {
         fmt::print("{} at {} ms: pass, progress {}, next {}\n", verdict_.event,
@@ -135,7 +140,12 @@ void World::StartMove(Transfer* transfer) {
            fmt::format("two moves of '{}' at once", Printable(transfer->facts.key)));
     }
   }
-  const Level level = transfer->staging ? Level::kRelaxed : engine().level(transfer->to);
+  Level level = transfer->staging ? Level::kRelaxed : engine().level(transfer->to);
+  // A level that stands for want of room below keeps no entry from coming up.
+  if (!transfer->staging && transfer->to < transfer->from && level < Level::kEmergency &&
+      engine().stands_for_want_of_room(transfer->to)) {
+    level = Level::kRelaxed;
+  }
   if (transfer->to > transfer->from
           ? level == Level::kEmergency
           : transfer->to != transfer->from && !transfer->staging && level >= Level::kCritical) {
