@@ -28,7 +28,7 @@ from tally import Tally
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/engines"))
 
-from engines import Daemon, Gone, Nursery, environment  # noqa: E402
+from engines import ANSWER, Daemon, Gone, Nursery, environment  # noqa: E402
 
 VLLM = "0.32.0"
 LMCACHE, SGLANG = "lmcache==0.5.6", "sglang==0.5.23"
@@ -200,7 +200,7 @@ def through_a_daemon(bench, reference):
         for engine in (one, two):  # At the same time.
             engine.send("ask", prompts=PROMPTS, params=params)
         for engine in (one, two):
-            same("two engines in one namespace: right answers", engine.lines.next(180), reference)
+            same("two engines in one namespace: right answers", engine.lines.next(ANSWER), reference)
         for engine in (one, two):
             engine.tell("settle")
             engine.tell("forget")
@@ -326,7 +326,7 @@ def kills(bench, reference, count, seed):
         for one in (engine, after):
             for name in one.about["shm"] if one.about else ():
                 Path(name).unlink(missing_ok=True)  # vLLM's own memory, which a kill leaves behind.
-        if number % 10 == 9:
+        if number % 5 == 4:
             report()
     daemon.kill()
     report()

@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LIBRARY = ROOT / "build/release/python/spillway/_lib/libspillway.so.0"
 SPILLWAYD = ROOT / "build/release/bin/spillwayd"
-START, ANSWER = 240, 180  # Seconds, for a machine with much else to do.
+START, ANSWER = 900, 600  # Seconds, for a machine with much else to do.
 
 
 class Gone(Exception):

@@ -109,7 +109,8 @@ def slots(daemon, tmp_path):
     made = []
 
     def start(*given, path=None, **more):
-        made.append(Sidecar(tmp_path, path or daemon[0], "--save-after", "0.01", *given, **more))
+        made.append(Sidecar(tmp_path, path or daemon[0], "--save-after", "0.01", "--wait", "120",
+                            "--timeout", "60", *given, **more))
         return made[-1]
     yield start
     for one in made:
@@ -378,6 +379,16 @@ def test_older_slot_files(slots):
     assert slots(server=["--old-files"]).ask(prompt_of(63))[1] == len(prompt_of(63)) - 1
 
 
+def child_of(pid):
+    """Of all processes, the one whose parent this is."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # Behind the name, which may hold anything: state, parent.
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
+                return int(stat.parent.name)
+    raise AssertionError(f"{pid} has no child")
+
+
 def alive(pid):
     try:
         return "zombie" not in Path(f"/proc/{pid}/status").read_text()
@@ -388,13 +399,11 @@ def alive(pid):
 def test_it_ends_with_its_server_and_its_server_with_it(slots, tmp_path):
     one = slots()
     one.ask(prompt_of(70))
-    server = int(subprocess.run(["pgrep", "-P", str(one.process.pid)], capture_output=True,
-                                text=True, check=True).stdout)
+    server = child_of(one.process.pid)
     os.kill(server, signal.SIGKILL)
     assert one.process.wait(WITHIN) == 128 + 9
     two = slots()
-    server = int(subprocess.run(["pgrep", "-P", str(two.process.pid)], capture_output=True,
-                                text=True, check=True).stdout)
+    server = child_of(two.process.pid)
     left = next(two.folder.iterdir())
     two.stop(signal.SIGKILL)
     end = time.monotonic() + WITHIN

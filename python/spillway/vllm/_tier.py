@@ -11,8 +11,8 @@ put into queues. What runs where:
   `threads` - 1        stores, and loads when there are any
 
 State that both sides touch: a request's `verdicts` (a dictionary, each access atomic), the queues,
-`_submitted` (one writer) and `_ended` under its condition. The scheduler takes no lock that a thread
-of ours holds while it works. A fault of Spillway is a miss or a block that is not stored.
+`_submitted` (one writer), `_ended` under its condition, and counts that each thread has of its own.
+Until it waits for jobs to end (`drain_jobs`) the scheduler takes no lock that a thread of ours takes. A fault of Spillway is a miss or a block that is not stored.
 
 It is written for the interface of vLLM 0.28 to 0.33; `_spec` registers it with 0.26.
 """
@@ -117,8 +117,13 @@ class SpillwayTier(SecondaryTierManager):
         self._requests: dict[str, _Request] = {}
         self._asking: list[_Request] = []   # Requests with keys in `asked`.
         self._waiting: list[_Request] = []  # Requests with lookups in flight.
-        self._counts = dict.fromkeys(METRICS, 0)
-        self._counting = threading.Lock()
+        self._ready = True  # Whether the store is believed to answer, as of this step.
+        # Each thread counts for itself: under a lock the scheduler would wait for a thread that
+        # holds it and has lost its core.
+        self._own = threading.local()
+        self._counts: list[dict[str, int]] = []
+        self._told = dict.fromkeys(METRICS, 0)
+        self._counted = False  # Something may have been counted since the last get_stats.
         self._told_faults = 0
         self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._asks: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -176,6 +181,7 @@ class SpillwayTier(SecondaryTierManager):
 
     def on_new_request(self, req_context: Any) -> Any:
         """Reads the request's hints."""
+        self._ready = self._store.ready
         self._request(req_context)
         return offload.RequestOffloadingContext()
 
@@ -196,7 +202,7 @@ class SpillwayTier(SecondaryTierManager):
         found = request.verdicts.get(key)
         if found is not None:
             return found
-        if not self._store.ready:
+        if not self._ready:
             return MISS
         request.verdicts[key] = RETRY
         if not request.asked:
@@ -206,6 +212,7 @@ class SpillwayTier(SecondaryTierManager):
 
     def on_schedule_end(self, context: Any) -> None:
         """Sends this step's lookups; those without an answer for too long become misses."""
+        self._ready = self._store.ready
         if not self._asking and not self._waiting:
             return
         now = time.monotonic()
@@ -249,11 +256,9 @@ class SpillwayTier(SecondaryTierManager):
     def get_finished_jobs(self) -> Iterable[Any]:
         """Results of jobs that have ended."""
         results = []
-        while True:
-            try:
-                results.append(self._finished.get_nowait())
-            except queue.Empty:
-                return results
+        while not self._finished.empty():  # This thread alone takes from it.
+            results.append(self._finished.get_nowait())
+        return results
 
     def has_pending_work(self) -> bool:
         """Whether jobs are in flight."""
@@ -307,21 +312,29 @@ class SpillwayTier(SecondaryTierManager):
         if faults != self._told_faults:
             self._count(_FAULTS, faults - self._told_faults)
             self._told_faults = faults
-        if not any(self._counts.values()):
+        if not self._counted:
             return None
-        with self._counting:
-            counts, self._counts = self._counts, dict.fromkeys(METRICS, 0)
+        self._counted = False  # Before the sums: what is counted meanwhile is told next time.
+        totals = {name: sum(counts[name] for counts in list(self._counts)) for name in METRICS}
+        more = {name: total - self._told[name] for name, total in totals.items()
+                if total != self._told[name]}
+        self._told = totals
+        if not more:
+            return None
         from vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics import (
             OffloadingConnectorStats)
         stats = OffloadingConnectorStats()
-        for name, count in counts.items():
-            if count:
-                stats.increase_counter(name, count)
+        for name, count in more.items():
+            stats.increase_counter(name, count)
         return stats
 
     def _count(self, name: str, more: int) -> None:
-        with self._counting:
-            self._counts[name] += more
+        counts = getattr(self._own, "counts", None)
+        if counts is None:
+            counts = self._own.counts = dict.fromkeys(METRICS, 0)
+            self._counts.append(counts)
+        counts[name] += more
+        self._counted = True
 
     # --- the lookup thread ---
 
