@@ -152,17 +152,21 @@ def fill(client, entries, size):
 
 def count(client, entries, size):
     """How many are there; one with other bytes ends it."""
-    found = [0]
-
-    def check(number, reply):
-        if reply is None:
-            return
-        if reply != value_of(number, size):
-            raise SystemExit(f"GET k{number}: {reply[:100]}")
-        found[0] += 1
-
-    pipelined(client, [frame(b"GET", b"k%d" % i) for i in range(entries)], check)
-    return found[0]
+    found = 0
+    for first in range(0, entries, AT_ONCE):
+        numbers = range(first, min(first + AT_ONCE, entries))
+        words = (b"MGET", *[b"k%d" % number for number in numbers])
+        answer = client(*words)
+        while answer.startswith(b"-LOADING"):
+            answer = client(*words)
+        if answer != b"*%d" % len(numbers):
+            raise SystemExit(f"MGET of k{first} and further: {answer[:100]}")
+        for number in numbers:
+            value = client.reply()
+            if value is not None and value != value_of(number, size):
+                raise SystemExit(f"k{number} has {value[:100]}")
+            found += value is not None
+    return found
 
 
 def bind(client):
