@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The asking side of docs/design/ask.md: HELD and HOLD to every cache of a device, then RESCUE to
- * each for a share in proportion to what it holds. An older cache does not know RESCUE and is
- * sent ASK. What answers anything else, or too late, is left out. */
+ * The asking side of docs/design/ask.md: HELD and HOLD to every cache of a device, then ASK to each
+ * for a share in proportion to what it holds. What answers anything else, or too late, is left
+ * out. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -16,10 +16,8 @@ enum { kPeersMax = 32, kLineMax = 256 };
 struct Peer {
   int fd; /* -1: left out. */
   bool waiting;
-  bool old;    /* Knows no RESCUE, and has not been sent anything since it said so. */
-  bool is_old; /* Knows no RESCUE. */
-  bool spent;  /* Gave less than it was asked for. */
-  bool later;  /* Had no time for us: it may have in a moment. */
+  bool spent; /* Gave less than it was asked for. */
+  bool later; /* Had no time for us: it may have in a moment. */
   uint64_t held;
   uint64_t at_once;
   uint64_t freed;
@@ -106,10 +104,6 @@ static void Understand(struct Peer* peer, bool is_held) {
     if (is_held && (*rest != ' ' || TakeNumber(rest + 1, &peer->at_once) == NULL)) {
       peer->at_once = 0;
     }
-    return;
-  }
-  if (strncmp(peer->line, "ERR 'RESCUE' is not known", 25) == 0) {
-    peer->old = peer->is_old = true;
     return;
   }
   peer->later = strstr(peer->line, again) != NULL;
@@ -236,14 +230,12 @@ static int64_t MillisecondsTo(int64_t until) {
   return left > 20 ? left - 10 : left / 2;
 }
 
-static void SendShares(struct Asking* asking, int64_t until, bool again) {
+static void AskForShares(struct Asking* asking, int64_t until) {
   for (int i = 0; i < asking->count; ++i) {
     struct Peer* const peer = &asking->peers[i];
-    if (peer->wanted == 0 || peer->fd < 0 || (again && !peer->old)) continue;
+    if (peer->wanted == 0 || peer->fd < 0) continue;
     peer->number = 0;
-    peer->old = false;
-    Send(peer, peer->is_old ? "ASK" : "RESCUE", asking->device, peer->wanted, MillisecondsTo(until),
-         true);
+    Send(peer, "ASK", asking->device, peer->wanted, MillisecondsTo(until), true);
   }
   Await(asking, until, false);
 }
@@ -280,8 +272,7 @@ struct Given SpillwayAsk(struct Asking* asking, uint64_t bytes, uint64_t keep, i
   for (int i = 0; i < asking->count; ++i) given.caches += asking->peers[i].fd >= 0;
   for (int round = 0; round < kRounds && given.freed < bytes; ++round) {
     if (SpillwayNow() >= until || !Share(asking, bytes - given.freed)) break;
-    SendShares(asking, until, false);
-    SendShares(asking, until, true);
+    AskForShares(asking, until);
     TakeAnswers(asking, &given);
   }
   if (given.caches > 0) {

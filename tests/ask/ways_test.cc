@@ -152,6 +152,22 @@ TEST_P(AskPreload, AModuleWithADriverOfItsOwnIsServed) {
   EXPECT_EQ(RunAsk(With::kLibrary, command).out, "module code 0, hidden 1\n");
 }
 
+// By ctypes, as the program of bench/gpu/run_ask.sh does on a card.
+TEST_P(AskPreload, APythonProgramIsServed) {
+  if (!cuda()) GTEST_SKIP() << "the program is one for CUDA";
+  Fill();
+  const std::string python = fmt::format(
+      "env SPILLWAY_FAKE_GPU='{}' CUDA_LIBRARY='{}' {{}} python3 "
+      "bench/gpu/py/ask_program.py --calls 6 --pause 0 --least {} --most {}",
+      card_.Text(), gpu_.library(), Free() + 4 * kMiB, Free() + 8 * kMiB);
+  EXPECT_THAT(RunProgram(fmt::format(fmt::runtime(python), "")).out,
+              HasSubstr("\"calls\": 6, \"failed\": 6,"));
+  const ProgramRun with =
+      RunProgram(fmt::format(fmt::runtime(python), "LD_PRELOAD=" SPILLWAY_ASK_LIBRARY));
+  EXPECT_THAT(with.out, HasSubstr("\"calls\": 6, \"failed\": 0,")) << with.err;
+  NothingIsLost();
+}
+
 TEST_P(AskPreload, ProgramsWithoutAGpuAreLeftAlone) {
   const std::string preload = "LD_PRELOAD=" SPILLWAY_ASK_LIBRARY " SPILLWAY_ASK_LOG=stderr";
   const ProgramRun shell = RunProgram(
