@@ -62,6 +62,9 @@ if(SPILLWAY_WHEEL)
   # In the environment's own bin: the commands work as soon as the package is installed.
   install(PROGRAMS $<TARGET_FILE:spillway_program> $<TARGET_FILE:spillwayd_program>
           DESTINATION "${SKBUILD_SCRIPTS_DIR}" COMPONENT python)
+  # Beside that bin, where `spillway run` looks.
+  install(FILES $<TARGET_FILE:spillway_ask_library> DESTINATION "${SKBUILD_DATA_DIR}/lib/spillway"
+          COMPONENT python)
   return()
 endif()
 
@@ -82,6 +85,9 @@ install(TARGETS spillway EXPORT spillwayTargets)
 install(TARGETS spillway_static EXPORT spillwayStaticTargets)
 if(TARGET spillway_bin)
   install(TARGETS spillway_bin)
+endif()
+if(TARGET spillway_ask_library)
+  install(TARGETS spillway_ask_library DESTINATION "${CMAKE_INSTALL_LIBDIR}/spillway")
 endif()
 if(TARGET spillwayd_bin)
   install(TARGETS spillwayd_bin)

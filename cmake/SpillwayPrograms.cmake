@@ -63,4 +63,4 @@ spillway_self_contained_program(spillway cli)
 spillway_self_contained_program(spillwayd server)
 target_sources(spillwayd_program PRIVATE $<TARGET_OBJECTS:spillway_dashboard_files>)
 add_custom_target(spillway_programs
-                  DEPENDS spillway_program spillwayd_program)
+                  DEPENDS spillway_program spillwayd_program spillway_ask_library)

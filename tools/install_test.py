@@ -92,6 +92,11 @@ def main():
             check(f"tests/install {program} runs", [WORK / "consumer" / program])
     program = PREFIX / "bin/spillway"
     check("the installed program says its version", [program, "--version"])
+    ran = check("the installed program finds what it preloads",
+                [program, "run", "--", "sh", "-c", "echo $LD_PRELOAD"])
+    if ran is not None and "lib/spillway/libspillway_ask.so" not in ran:
+        tally.failed += 1
+        print(f"FAILED: spillway run preloads {ran}")
     tally.finish()
 
 

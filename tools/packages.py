@@ -142,7 +142,8 @@ def stage(tree):
         (share / folder).mkdir(parents=True, exist_ok=True)
         shutil.copy(path, share / folder / rest[1])
 
-    for path in [usr / "bin/spillway", usr / "bin/spillwayd", *usr.glob("lib/*.so.*.*")]:
+    for path in [usr / "bin/spillway", usr / "bin/spillwayd", *usr.glob("lib/*.so.*.*"),
+                 usr / "lib/spillway/libspillway_ask.so"]:
         run("strip", "--remove-section=.comment", "--remove-section=.note", path)
     for path in usr.glob("lib/*.a"):
         run("strip", "--strip-debug", "--enable-deterministic-archives", path)

@@ -21,8 +21,12 @@
 #include "ask/protocol.h"
 #include "ask/steady_time.h"
 #include "ask/unix_socket.h"
+#include "base/log.h"
 #include "base/mutex.h"
+#include "base/parse.h"
+#include "base/printable.h"
 #include "base/quiet_thread.h"
+#include "base/small_file.h"
 
 namespace spillway {
 namespace {
@@ -33,6 +37,25 @@ constexpr Duration kBetweenSteps = std::chrono::microseconds(200);
 constexpr int kErrorsMax = 16;
 // Lines answered in one turn, so that a busy connection does not delay others.
 constexpr int kLinesPerTurn = 8;
+
+// Between lines of the log about asks.
+constexpr Duration kBetweenLines = std::chrono::seconds(1);
+
+// 0: it can't be seen from here, as from another container.
+pid_t PeerOf(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
+}
+
+// "pid 4711 (python3)". The process may have ended.
+std::string ProcessText(pid_t pid) {
+  if (pid <= 0) return "a process that cannot be seen from here";
+  const Result<std::optional<std::string>> name = ReadSmallFile(fmt::format("/proc/{}/comm", pid));
+  if (!name || !*name) return fmt::format("pid {}", pid);
+  const std::string_view line(**name);
+  return fmt::format("pid {} ({})", pid, Printable(line.substr(0, line.find('\n')), 32));
+}
 
 }  // namespace
 
@@ -60,6 +83,7 @@ class AskServer::Loop {
   struct Connection {
     std::uint64_t id = 0;
     int fd = -1;
+    pid_t peer = 0;
     std::string buffer;  // Received and not yet answered.
     SteadyTime spoke_at{};
     int errors = 0;
@@ -69,6 +93,7 @@ class AskServer::Loop {
     Bytes promised = 0;  // The reservation the handler knows of.
     // The ASK being answered.
     bool giving = false;
+    Bytes wanted = 0;
     Bytes lacking = 0;
     Bytes freed = 0;
     SteadyTime asked_at{};
@@ -84,6 +109,7 @@ class AskServer::Loop {
   void Refuse(Connection& connection, std::string_view what);
   void Say(Connection& connection, std::string line);
   void GiveSome(Connection& connection);
+  void LogAnswer(const Connection& connection, std::string_view why_not_more);
   void Lapse(Connection& connection, SteadyTime now);
   void Reserve(Connection& connection);
   void RemoveGone();
@@ -92,6 +118,8 @@ class AskServer::Loop {
   std::vector<Connection> connections_;
   std::vector<pollfd> polled_;
   std::uint64_t next_id_ = 1;
+  SteadyTime log_at_{};  // No line about an ask before this time.
+  std::uint64_t unlogged_ = 0;
   SteadyTime accept_at_{};  // After an error, accept is not tried before this time.
 };
 
@@ -207,6 +235,7 @@ void AskServer::Loop::Accept() {
   Connection connection;
   connection.id = next_id_++;
   connection.fd = fd;
+  connection.peer = PeerOf(fd);
   connection.spoke_at = Now();
   try {
     connections_.push_back(std::move(connection));
@@ -267,7 +296,7 @@ void AskServer::Loop::Answer(Connection& connection, std::string_view line) {
       Reserve(connection);
       connection.giving = true;
       connection.asked_at = now;
-      connection.lacking = request->bytes;
+      connection.wanted = connection.lacking = request->bytes;
       connection.freed = 0;
       connection.give_until = now + std::min(request->time, kAskGiveMax);
       return;
@@ -294,7 +323,23 @@ void AskServer::Loop::GiveSome(Connection& connection) {
   } else {
     given.why_not_more.clear();
   }
+  LogAnswer(connection, given.why_not_more);
   Say(connection, FormatAskOk(connection.freed, given.why_not_more));
+}
+
+// Says which process asked. Programs may ask in a loop: one line a second.
+void AskServer::Loop::LogAnswer(const Connection& connection, std::string_view why_not_more) {
+  const SteadyTime now = connection.spoke_at;
+  if (now < log_at_) {
+    ++unlogged_;
+    return;
+  }
+  log_at_ = now + kBetweenLines;
+  const std::uint64_t before = std::exchange(unlogged_, 0);
+  LogInfo("{} asked for {} of device '{}': {} given in {}{}{}{}", ProcessText(connection.peer),
+          FormatBytes(connection.wanted), server_.settings_.device, FormatBytes(connection.freed),
+          FormatDuration(now - connection.asked_at), why_not_more.empty() ? "" : "; ", why_not_more,
+          before == 0 ? "" : fmt::format("; {} more asks since the last such line", before));
 }
 
 void AskServer::Loop::Lapse(Connection& connection, SteadyTime now) {

@@ -19,6 +19,8 @@
 #include "ask/client.h"
 #include "ask/protocol.h"
 #include "ask/testing/scripted_reclaim_server.h"
+#include "base/mutex.h"
+#include "spillway/log.h"
 
 namespace spillway {
 namespace {
@@ -74,6 +76,36 @@ class AskTest : public ::testing::Test {
 };
 
 // --- the server ---
+
+TEST_F(AskTest, TheLogSaysWhichProcessAsked) {
+  Mutex mutex;
+  std::vector<std::string> lines;
+  SetLog(LogLevel::kInfo, [&](LogLevel, std::string_view text) {
+    const MutexLock lock(mutex);
+    lines.emplace_back(text);
+  });
+  const auto logged = [&] {
+    const MutexLock lock(mutex);
+    return lines;
+  };
+  {
+    ScriptedReclaimServer handler(1000, 60);
+    const auto server = Open(&handler);
+    const AskedRoom first = Ask(For(50));
+    const AskedRoom second = Ask(For(40));
+    EXPECT_EQ(second.freed(), 10U);
+  }
+  SetLog(LogLevel::kInfo);
+  ASSERT_GE(logged().size(), 1U);
+  EXPECT_THAT(logged()[0], HasSubstr("pid " + std::to_string(::getpid()) +
+                                     " (ask_test) asked for "
+                                     "50 B of device 'demo': 50 B given in "));
+  // The second came within a second, or is a line of its own with the reason.
+  if (logged().size() > 1) {
+    EXPECT_THAT(logged()[1], HasSubstr("10 B given in"));
+    EXPECT_THAT(logged()[1], HasSubstr("the rest is leased"));
+  }
+}
 
 TEST_F(AskTest, AnswersWhatIsHeldAndGivesWhatItCan) {
   const auto server = Open(&reclaim_server_);

@@ -17,6 +17,7 @@
 #include "cli/probe.h"
 #include "cli/replay.h"
 #include "cli/room.h"
+#include "cli/run.h"
 #include "cli/selftest.h"
 #include "cli/simulate.h"
 #include "cli/squeeze.h"
@@ -42,6 +43,8 @@ constexpr std::array kCommands = {
             spillway::RunReplay},
     Command{"room", "asks for memory, runs a program, holds the room for its life",
             spillway::RunRoom},
+    Command{"run", "runs a program whose failing GPU allocations ask the caches and try again",
+            spillway::RunRun},
     Command{"selftest", "tests the GPUs of this machine and their drivers", spillway::RunSelftest},
     Command{"simulate", "a scenario on a virtual clock, decision by decision",
             spillway::RunSimulate},

@@ -346,6 +346,11 @@ int Gpu::ContextPop(void** context) {
   return wanted;
 }
 
+int Gpu::ContextDevice(int* device) {
+  Lock lock(mutex_);
+  return EnterOn(&lock, "context_device", device);
+}
+
 int Gpu::DeviceCurrent(int* device) {
   Lock lock(mutex_);
   if (const int code = Enter(&lock, "device_current")) return code;

@@ -76,6 +76,7 @@ class Gpu {
   int ContextRelease(int device);
   int ContextPush(void* context);
   int ContextPop(void** context);
+  int ContextDevice(int* device);  // CUDA's, of the context pushed last.
   int DeviceCurrent(int* device);
   int DeviceSet(int device);
   int current();  // How many contexts were pushed and not popped.

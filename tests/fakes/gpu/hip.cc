@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HIP, in front of the fakes of gpu.h. FAKE_NO_DEVICE finds no card;
 // FAKE_WITHOUT_MAP and _MODULES leave these functions out.
+#include <utility>
+
 #include "fakes/gpu/gpu.h"
 
 namespace fakes {
@@ -11,6 +13,13 @@ namespace {
 
 using fakes::Address;
 fakes::Gpu& Gpu() { return fakes::Gpu::Get(); }
+
+// HIP keeps the code of a call that failed until it is read.
+thread_local int last_error = 0;
+int Kept(int code) {
+  if (code != 0) last_error = code;
+  return code;
+}
 
 }  // namespace
 
@@ -70,7 +79,10 @@ FAKE_API int hipMemGetAllocationGranularity(std::size_t* bytes, const fakes::Gpu
                                             int recommended) {
   return Gpu().Granularity(bytes, kind, recommended);
 }
-FAKE_API int hipMalloc(Address* at, std::size_t bytes) { return Gpu().MemoryAlloc(at, bytes); }
+FAKE_API int hipMalloc(Address* at, std::size_t bytes) {
+  return Kept(Gpu().MemoryAlloc(at, bytes));
+}
+FAKE_API int hipGetLastError() { return std::exchange(last_error, 0); }
 FAKE_API int hipFree(Address at) { return Gpu().MemoryFree(at); }
 FAKE_API int hipHostMalloc(void** at, std::size_t bytes, unsigned flags) {
   return Gpu().HostAlloc(at, bytes, flags);
