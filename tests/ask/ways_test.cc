@@ -95,6 +95,32 @@ TEST_P(AskPreload, AHundredThreadsThatFailAtOnceAllSucceed) {
   NothingIsLost();
 }
 
+TEST_P(AskPreload, ProgramsThatAskAtOnceShareWhatThereIs) {
+  Fill();
+  const Bytes each = (Free() + cache_->stats().device.clean) / 2 - 8 * kMiB;
+  const std::string one =
+      Words(With::kLibrary, fmt::format("{} alloc:{} churn:20:4096", linked(), each),
+            "SPILLWAY_ASK_WAIT=10000");
+  const ProgramRun run = RunProgram(fmt::format("{} & {} & wait", one, one));
+  for (const char* line : {"alloc code 0\n", "churn 20 failed 0\n"}) {
+    const std::size_t first = run.out.find(line);
+    ASSERT_NE(first, std::string::npos) << run.out << run.err;
+    EXPECT_NE(run.out.find(line, first + 1), std::string::npos) << run.out << run.err;
+  }
+  NothingIsLost();
+}
+
+TEST_P(AskPreload, WhatHasNoCopyIsCopiedDownFirst) {
+  options_.write_back_after.reset();
+  Fill();
+  ASSERT_EQ(cache_->stats().device.clean, 0U);
+  const ProgramRun run =
+      RunAsk(With::kLibrary, fmt::format("{} alloc:{}", linked(), Free() + 20 * kMiB),
+             "SPILLWAY_ASK_WAIT=10000");
+  EXPECT_EQ(run.out, "alloc code 0\n") << run.err;
+  NothingIsLost();
+}
+
 TEST_P(AskPreload, NoErrorIsLeftBehindASuccess) {
   Fill();
   const ProgramRun run = RunAsk(
