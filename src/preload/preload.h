@@ -137,7 +137,7 @@ struct Call* SpillwayCallAskedAs(const char* name, int version);
 const struct Slot* SpillwayExported(struct Call* call);
 
 /* Not zero while this thread is in a driver's call: what that calls in turn is left alone. */
-extern __thread int spillway_depth;
+extern __thread int spillway_depth __attribute__((tls_model("initial-exec")));
 
 /* --- rescue.c --- */
 

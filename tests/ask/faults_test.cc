@@ -127,7 +127,9 @@ TEST_P(AskFaults, WhatIsNoSocketOrNobodysOrAnotherDevices) {
   std::ofstream(Socket("2")) << "a file";
   ::mkdir(Socket("3").c_str(), 0700);
   EXPECT_EQ(::symlink(Socket("4").c_str(), Socket("4").c_str()), 0);
-  const BadSocket other(fmt::format("{}/ask-GPU-other-5", run_dir_.path()),
+  std::string uuid = kUuid;
+  uuid.back() = uuid.back() == 'f' ? 'e' : 'f';
+  const BadSocket other(fmt::format("{}/ask-{}-5", run_dir_.path(), uuid),
                         [](const std::string&) { return "OK 999999999 999999999\n"; });
   const BadSocket longer(Socket("6") + "x", [](const std::string&) { return "OK 9 9\n"; });
   std::string log;

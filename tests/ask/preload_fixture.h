@@ -37,6 +37,7 @@ class AskPreload : public GpuCacheTest {
     for (count_ = 0; count_ < count; ++count_) ASSERT_TRUE(SetOnDevice(Key(count_)));
     program_.reset();
     ASSERT_TRUE(cache_->Start());
+    if (!options_.write_back_after) return;
     ASSERT_TRUE(Eventually([](const Stats& stats) {
       return stats.device.bytes == stats.device.clean && stats.moves.in_flight == 0;
     }));
@@ -50,16 +51,20 @@ class AskPreload : public GpuCacheTest {
   Bytes Free() const { return kTotal - gpu_.used(); }
 
   enum class With : std::uint8_t { kNothing, kLibrary, kShown };
-  // `command` begins with a program's name; `more` are variables of its environment.
-  ProgramRun RunAsk(With with, const std::string& command, const std::string& more = {}) const {
+  // A shell's words for a program; `command` begins with its name, `more` are variables of its
+  // environment.
+  std::string Words(With with, const std::string& command, const std::string& more = {}) const {
     std::string environment =
         fmt::format("SPILLWAY_FAKE_GPU='{}' LIBRARY='{}' {}", card_.Text(), gpu_.library(), more);
     if (with != With::kNothing && more.find("LD_PRELOAD=") == std::string::npos) {
       environment += " LD_PRELOAD=" SPILLWAY_ASK_LIBRARY;
     }
     if (with == With::kShown) environment += " SPILLWAY_ASK_SHOW=1";
-    return RunProgram(fmt::format("env {} SPILLWAY_ASK_LOG=stderr {}/ask_{}", environment,
-                                  SPILLWAY_ASK_PROGRAMS, command));
+    return fmt::format("env {} SPILLWAY_ASK_LOG=stderr {}/ask_{}", environment,
+                       SPILLWAY_ASK_PROGRAMS, command);
+  }
+  ProgramRun RunAsk(With with, const std::string& command, const std::string& more = {}) const {
+    return RunProgram(Words(with, command, more));
   }
 
   ScratchRunDir run_dir_;

@@ -3,14 +3,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ask/preload_fixture.h"
+#include "ask/server.h"
+#include "ask/testing/scripted_reclaim_server.h"
 
 namespace spillway::testing {
 namespace {
@@ -36,6 +42,11 @@ class SpillwayRun : public AskPreload {
 INSTANTIATE_TEST_SUITE_P(Vendors, SpillwayRun, ::testing::Values(GpuKind::kCuda, GpuKind::kHip),
                          [](const auto& kind) { return std::string(Name(kind.param)); });
 
+// Free memory is read by NVML here.
+class SpillwayRunCuda : public SpillwayRun {};
+INSTANTIATE_TEST_SUITE_P(Vendors, SpillwayRunCuda, ::testing::Values(GpuKind::kCuda),
+                         [](const auto& kind) { return std::string(Name(kind.param)); });
+
 TEST_P(SpillwayRun, AnUnmodifiedProgramIsGivenItsMemory) {
   Fill();
   const std::string work = Program(fmt::format("alloc:{}", Free() + 4 * kMiB));
@@ -46,7 +57,42 @@ TEST_P(SpillwayRun, AnUnmodifiedProgramIsGivenItsMemory) {
   NothingIsLost();
 }
 
-TEST_P(SpillwayRun, ShownMemoryIsHeldAndGiven) {
+// Free memory must not grow while a program starts that was shown all there is, nor may a cache
+// grow into it.
+TEST_P(SpillwayRunCuda, WhatIsFreeIsHeldWhileTheProgramStarts) {
+  ScriptedReclaimServer reclaim_server(1000, 1000);
+  const auto server = std::move(
+      AskServer::Open({.run_dir = run_dir_.path(), .device = kUuid, .group = {}}, &reclaim_server)
+          .value());
+  const std::string go = (scratch_ / "go").string();
+  const std::string began = (scratch_ / "began").string();
+  const std::string environment = fmt::format(
+      "SPILLWAY_NVML_LIBRARY={}/fake_nvml.so "
+      "SPILLWAY_FAKE_SCRIPT='device 0000:41:00.0 {} total 1000 free 400'",
+      SPILLWAY_FAKES_DIR, kUuid);
+  const std::string wait =
+      fmt::format("-- sh -c 'touch {}; until [ -e {} ]; do sleep 0.05; done'", began, go);
+  for (const bool shown : {true, false}) {
+    std::filesystem::remove(go);
+    std::filesystem::remove(began);
+    ProgramRun run;
+    std::thread program([&] { run = Run((shown ? "--show-available " : "") + wait, environment); });
+    for (int looks = 0; looks < 15'000 && !std::filesystem::exists(began); ++looks) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // real world: it starts
+    }
+    EXPECT_EQ(reclaim_server.promised(), shown ? 400U : 0U);
+    std::ofstream(go) << "go";
+    program.join();
+    EXPECT_EQ(run.status, 0) << run.err;
+    for (int looks = 0; looks < 15'000 && reclaim_server.promised() != 0; ++looks) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // real world: it is noticed
+    }
+    EXPECT_EQ(reclaim_server.promised(), 0U);
+  }
+  EXPECT_EQ(reclaim_server.held(), 1000U);
+}
+
+TEST_P(SpillwayRun, ShownMemoryIsGiven) {
   Fill();
   const Bytes all = Free() + cache_->stats().device.clean;
   const ProgramRun run =

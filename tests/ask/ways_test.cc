@@ -20,6 +20,11 @@ using ::testing::Not;
 INSTANTIATE_TEST_SUITE_P(Vendors, AskPreload, ::testing::Values(GpuKind::kCuda, GpuKind::kHip),
                          [](const auto& kind) { return std::string(Name(kind.param)); });
 
+// With helpers that are linked with CUDA, and so for its fake only.
+class AskPreloadCuda : public AskPreload {};
+INSTANTIATE_TEST_SUITE_P(Vendors, AskPreloadCuda, ::testing::Values(GpuKind::kCuda),
+                         [](const auto& kind) { return std::string(Name(kind.param)); });
+
 TEST_P(AskPreload, EveryWayToADriverEndsInMemory) {
   std::vector<std::string> ways{linked(),           "program dlsym",   "program dlvsym",
                                 "program deepbind", "program default", "program process"};
@@ -95,6 +100,32 @@ TEST_P(AskPreload, AHundredThreadsThatFailAtOnceAllSucceed) {
   NothingIsLost();
 }
 
+TEST_P(AskPreload, ProgramsThatAskAtOnceShareWhatThereIs) {
+  Fill();
+  const Bytes each = (Free() + cache_->stats().device.clean) / 2 - 8 * kMiB;
+  const std::string one =
+      Words(With::kLibrary, fmt::format("{} alloc:{} churn:20:4096", linked(), each),
+            "SPILLWAY_ASK_WAIT=10000");
+  const ProgramRun run = RunProgram(fmt::format("{} & {} & wait", one, one));
+  for (const char* line : {"alloc code 0\n", "churn 20 failed 0\n"}) {
+    const std::size_t first = run.out.find(line);
+    ASSERT_NE(first, std::string::npos) << run.out << run.err;
+    EXPECT_NE(run.out.find(line, first + 1), std::string::npos) << run.out << run.err;
+  }
+  NothingIsLost();
+}
+
+TEST_P(AskPreload, WhatHasNoCopyIsCopiedDownFirst) {
+  options_.write_back_after.reset();
+  Fill();
+  ASSERT_EQ(cache_->stats().device.clean, 0U);
+  const ProgramRun run =
+      RunAsk(With::kLibrary, fmt::format("{} alloc:{}", linked(), Free() + 20 * kMiB),
+             "SPILLWAY_ASK_WAIT=10000");
+  EXPECT_EQ(run.out, "alloc code 0\n") << run.err;
+  NothingIsLost();
+}
+
 TEST_P(AskPreload, NoErrorIsLeftBehindASuccess) {
   Fill();
   const ProgramRun run = RunAsk(
@@ -121,8 +152,7 @@ TEST_P(AskPreload, BeforeInitAndAfterReloadTheDriverAnswers) {
   EXPECT_EQ(reloaded.out, "alloc code 0\nalloc code 0\nalloc code 0\n") << reloaded.err;
 }
 
-TEST_P(AskPreload, OtherLibrariesInFrontOfTheDriverKeepTheirPlace) {
-  if (!cuda()) GTEST_SKIP() << "the other library is one for CUDA";
+TEST_P(AskPreloadCuda, OtherLibrariesInFrontOfTheDriverKeepTheirPlace) {
   const std::string other = SPILLWAY_ASK_PROGRAMS "/ask_interposer.so";
   const std::string ours = SPILLWAY_ASK_LIBRARY;
   for (const std::string& preload : {ours + ":" + other, other + ":" + ours}) {
@@ -143,8 +173,7 @@ TEST_P(AskPreload, OtherLibrariesInFrontOfTheDriverKeepTheirPlace) {
   }
 }
 
-TEST_P(AskPreload, AModuleWithADriverOfItsOwnIsServed) {
-  if (!cuda()) GTEST_SKIP() << "the module is linked with CUDA";
+TEST_P(AskPreloadCuda, AModuleWithADriverOfItsOwnIsServed) {
   Fill();
   const std::string command =
       fmt::format("host {}/ask_module.so {}", SPILLWAY_ASK_PROGRAMS, Free() + 4 * kMiB);
@@ -153,8 +182,7 @@ TEST_P(AskPreload, AModuleWithADriverOfItsOwnIsServed) {
 }
 
 // By ctypes, as the program of bench/gpu/run_ask.sh does on a card.
-TEST_P(AskPreload, APythonProgramIsServed) {
-  if (!cuda()) GTEST_SKIP() << "the program is one for CUDA";
+TEST_P(AskPreloadCuda, APythonProgramIsServed) {
   Fill();
   const std::string python = fmt::format(
       "env SPILLWAY_FAKE_GPU='{}' CUDA_LIBRARY='{}' {{}} python3 "
