@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/free_ports.h"
 
+#include <sys/un.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <fmt/format.h>
 
 namespace spillway::server {
@@ -40,11 +43,30 @@ Status CheckPort(const std::string& bind, std::uint64_t port, std::string_view s
   return Error{Code::kUnavailable, fmt::format("{}: {} ({})", where, why, setting)};
 }
 
+// A socket that answers is another daemon's; one that does not is replaced when ours is opened.
+Status CheckSocket(const std::string& path) {
+  if (path.empty() || path.size() >= sizeof(sockaddr_un{}.sun_path)) return {};
+  asio::io_context io;
+  asio::local::stream_protocol::socket trial(io);
+  boost::system::error_code error;
+  trial.connect(asio::local::stream_protocol::endpoint(path), error);
+  if (error) return {};
+  return Error{
+      Code::kUnavailable,
+      fmt::format("server.socket: another process listens on {}; choose another path (--socket)",
+                  path)};
+}
+
 }  // namespace
 
 Status CheckPorts(const Settings& settings) {
   if (Status ok = CheckPort(settings.bind, settings.port, "--port, server.port"); !ok) return ok;
-  return CheckPort(settings.http_bind, settings.http_port, "--http-port, server.http_port");
+  if (Status ok =
+          CheckPort(settings.http_bind, settings.http_port, "--http-port, server.http_port");
+      !ok) {
+    return ok;
+  }
+  return CheckSocket(settings.socket);
 }
 
 }  // namespace spillway::server

@@ -104,6 +104,13 @@ def ports(folder):
             check(f"{flag} in use is named", code == 1 and f"127.0.0.1:{port}" in said, said)
             check("and no socket is left", not os.path.exists(f"{folder}/p.sock"))
             check("nor a folder begun", not os.path.exists(store))
+    other = Daemon(folder)
+    code, said = run(spillwayd, "--port", "0", "--http-port", "0", "--socket", other.socket, "--dir", store,
+                     "--for", "5s")
+    check("a socket in use is named", code == 1 and other.socket in said, said)
+    check("nor is a folder begun for it", not os.path.exists(store))
+    check("and that daemon runs on", "PONG" in other.ask("PING"))
+    other.stop()
     code, said = run(spillwayd, "--port", "70000")
     check("a port that is none is named as it was given", code == 2 and "70000" in said, said)
 
