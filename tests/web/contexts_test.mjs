@@ -82,6 +82,10 @@ export function registerContexts(world) {
     });
     await page.keyboard.press("End");
     await until("the last", async () => (await page.textContent(".sheet .table-row.active .key")) === "context/coder/9");
+    await page.keyboard.press("PageUp");
+    await until("a page up", async () => (await page.textContent(".sheet .table-row.active .key")) !== "context/coder/9");
+    await page.keyboard.press("PageDown");
+    await until("and down again", async () => (await page.textContent(".sheet .table-row.active .key")) === "context/coder/9");
     await page.keyboard.press("Home");
     await until("the first", async () => (await page.textContent(".sheet .table-row.active .key")) === "context/coder/0");
     await page.keyboard.press("Enter");
