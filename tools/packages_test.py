@@ -7,6 +7,7 @@
            line, use, upgrade to a next version over the running daemon, stop, purge: only data left
   wheel    in a fresh venv in another Debian 12 without build packages: pip install, then
            `spillway --version`, and spillwayd answers PING and serves its dashboard within 60 s
+  image    where docker has a builder: the image is built, and its health check turns healthy
 
 The chroots need root and Debian's archive; what is missing is named, and its part skipped.
 """
@@ -383,9 +384,30 @@ def test_wheel(wheel):
         stop(daemon)
 
 
+def test_image():
+    if not shutil.which("docker") or run("docker", "info")[0] != 0:
+        skip("the container image", "docker is not installed, or no builder answers")
+        return
+    name = f"spillway-test-{os.getpid()}"
+    code, said = run("docker", "build", "-q", "-f", ROOT / "deploy/Dockerfile", "-t", name, ROOT,
+                     timeout=3600)
+    if not check("docker builds the image", code == 0, said[-2000:]):
+        return
+    try:
+        code, said = run("docker", "run", "-d", "--name", name, name)
+        check("it starts", code == 0, said)
+        healthy = wait_for(lambda: run("docker", "inspect", "-f", "{{.State.Health.Status}}",
+                                       name)[1].strip() == "healthy", 120)
+        check("its health check turns healthy", healthy, run("docker", "logs", name)[1][-2000:])
+        check("it does not run as root", run("docker", "exec", name, "id", "-u")[1].strip() == "7379")
+    finally:
+        run("docker", "rm", "-f", name)
+        run("docker", "rmi", name)
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--only", default="files,deb,wheel")
+    parser.add_argument("--only", default="files,deb,wheel,image")
     parts = parser.parse_args().only.split(",")
     deb, wheel = package("spillway_*.deb"), package("spillway-*.whl")
     if {"files", "deb"} & set(parts) and deb is None or "wheel" in parts and wheel is None:
@@ -400,6 +422,8 @@ def main():
             test_deb(deb)
         if "wheel" in parts:
             test_wheel(wheel)
+    if "image" in parts:
+        test_image()
     tally.finish()
 
 

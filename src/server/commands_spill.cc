@@ -25,6 +25,7 @@ namespace spillway::server {
 namespace {
 
 constexpr Duration kTtlMax = std::chrono::hours(24 * 365 * 100);
+constexpr std::size_t kWhyMax = 240;  // Characters of a message that repeats what a client sent.
 
 struct SpillOptions {
   SetOptions set;
@@ -62,9 +63,8 @@ Word ReadAdvice(Call& call, std::string_view word, std::string_view value, SetOp
   const bool is_eta = SameWord(word, "eta");
   if (!is_eta && !SameWord(word, "recompute")) return Word::kOther;
   const Result<Duration> time = ParseDuration(value);
-  if (!time || *time < Duration::zero()) {
-    call.Error(
-        fmt::format("ERR {}: '{}' is not a duration, as in 30s or 500ms", Lower(word), value));
+  if (!time) {
+    call.Error(fmt::format("ERR {}: {}", Lower(word), Printable(time.error().message, kWhyMax)));
     return Word::kBad;
   }
   (is_eta ? said->eta : said->recompute) = std::min(*time, kTtlMax);
@@ -94,7 +94,8 @@ bool ReadSpillOptions(Call& call, std::size_t from, SpillOptions* options) {
     } else if (SameWord(word, "ttl")) {
       const Result<Duration> ttl = ParseDuration(value);
       if (!ttl || *ttl <= Duration::zero()) {
-        call.Error(fmt::format("ERR ttl: '{}' is not a duration, as in 30s or 500ms", value));
+        call.Error(fmt::format("ERR ttl: {}", ttl ? "it must be longer than 0"
+                                                  : Printable(ttl.error().message, kWhyMax)));
         return false;
       }
       options->ttl = std::min(*ttl, kTtlMax);

@@ -23,6 +23,7 @@
 #include "cache/flush.h"
 #include "server/dashboard.h"
 #include "server/db_key.h"
+#include "server/free_ports.h"
 #include "server/notify.h"
 #include "server/server.h"
 #include "server/settings.h"
@@ -292,6 +293,7 @@ int Serve(const Start& start, Duration for_time) {
   };
   config.cache.key_group = &GroupOfKey;
   config.cache.on_level = [feed](const LevelChange& change) { feed->OnEvent(change); };
+  if (const Status free = CheckPorts(config.server); !free) return Say(free.error());
   Result<std::unique_ptr<Cache>> cache = Cache::Open(config.cache);
   if (!cache) return Say(cache.error());
   if (!flags.has_socket && config.server.socket.empty()) {

@@ -384,7 +384,8 @@ TEST_F(CommandTest, WhatIsSaidOfTheNextUseReachesTheScore) {
   EXPECT_THAT(Do({"SPILL.EXPLAIN", "p"}), HasSubstr("waits for piece"));
   EXPECT_THAT(Do({"SPILL.EXPLAIN", "p"}), HasSubstr("A miss would cost 3 s."));
 
-  EXPECT_THAT(Do({"SPILL.TOUCH", "k", "ETA", "soon"}), HasSubstr("eta: 'soon' is not a duration"));
+  EXPECT_THAT(Do({"SPILL.TOUCH", "k", "ETA", "soon"}),
+              HasSubstr("eta: \"soon\" is not a duration"));
   EXPECT_THAT(Do({"SPILL.TOUCH", "k", "RECOMPUTE", "1s"}), HasSubstr("is no option here"));
   EXPECT_THAT(Do({"SPILL.GET", "k", "HINT", "maybe"}), HasSubstr("not again, done or none"));
   EXPECT_THAT(Do({"SPILL.GET", "k", "HINT"}), HasSubstr("syntax error"));

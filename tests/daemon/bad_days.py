@@ -103,6 +103,14 @@ def ports(folder):
                              "--dir", store, "--for", "5s")
             check(f"{flag} in use is named", code == 1 and f"127.0.0.1:{port}" in said, said)
             check("and no socket is left", not os.path.exists(f"{folder}/p.sock"))
+            check("nor a folder begun", not os.path.exists(store))
+    other = Daemon(folder)
+    code, said = run(spillwayd, "--port", "0", "--http-port", "0", "--socket", other.socket, "--dir", store,
+                     "--for", "5s")
+    check("a socket in use is named", code == 1 and other.socket in said, said)
+    check("nor is a folder begun for it", not os.path.exists(store))
+    check("and that daemon runs on", "PONG" in other.ask("PING"))
+    other.stop()
     code, said = run(spillwayd, "--port", "70000")
     check("a port that is none is named as it was given", code == 2 and "70000" in said, said)
 
@@ -125,6 +133,44 @@ def settings(folder):
     code, sample = run(spillwayd, "--sample-config")
     config.write_text(sample)
     check("the sample is right", code == 0 and run(spillwayd, "--check-config", "--config", config)[0] == 0)
+
+
+def units(folder):
+    """Every duration and every size takes the same forms, and says them."""
+    trace = Path(folder) / "trace.jsonl"
+    trace.write_text('{"timestamp": 0, "input_length": 512, "hash_ids": [1]}\n')
+    config = Path(folder) / "u.toml"
+    config.write_text('ttl = "5 parsecs"\n')
+    for words in ((spillwayd, "--for", "5 parsecs"), (spillwayd, "--check-config", "--config", config),
+                  (spillway, "squeeze", "1MiB", "--card", "a", "--for", "5 parsecs"),
+                  (spillway, "squeeze", "1MiB", "--card", "a", "--patience", "5 parsecs"),
+                  (spillway, "room", "1MiB", "--within", "5 parsecs", "--", "true"),
+                  (spillway, "room", "1MiB", "--for", "5 parsecs", "--", "true"),
+                  (spillway, "top", "--for", "5 parsecs"), (spillway, "top", "--every", "5 parsecs"),
+                  (spillway, "probe", "--watch", "--every", "5 parsecs"),
+                  (spillway, "probe", "--watch", "--for", "5 parsecs"),
+                  (spillway, "replay", "--trace", trace, "--spacing", "5 parsecs")):
+        code, said = run(*words)
+        check(f"durations of {Path(words[0]).name} {' '.join(map(str, words[1:3]))}",
+              code == 2 and "is none of ns, us, ms, s, min, h or d" in said, said)
+    config.write_text('capacity = "5 parsecs"\n')
+    for words in ((spillwayd, "--check-config", "--config", config),
+                  (spillway, "squeeze", "5 parsecs", "--card", "a"),
+                  (spillway, "squeeze", "1MiB", "--card", "a", "--step", "5 parsecs"),
+                  (spillway, "room", "5 parsecs", "--", "true"),
+                  (spillway, "selftest", "--memory", "5 parsecs")):
+        code, said = run(*words)
+        check(f"sizes of {Path(words[0]).name} {' '.join(map(str, words[1:3]))}",
+              code == 2 and "is none of B, KiB, MiB, GiB, TiB, kB, MB, GB or TB" in said, said)
+    daemon = Daemon(folder)
+    try:
+        for words in (("SPILL.SET", "k", "v", "TTL", "5 parsecs"), ("CONFIG", "SET", "stop_flush", "5 parsecs")):
+            said = daemon.ask(*words)
+            check(f"durations of {words[0]}", "is none of ns, us, ms, s, min, h or d" in said, said)
+        said = daemon.ask("SPILL.RECLAIM", "5 parsecs")
+        check("sizes of SPILL.RECLAIM", "is none of B, KiB, MiB" in said, said)
+    finally:
+        daemon.stop()
 
 
 def squeezes(folder):
@@ -187,7 +233,7 @@ def narrow(folder):
 
 
 def main():
-    for part in (disk, ports, settings, squeezes, helps, narrow):
+    for part in (disk, ports, settings, units, squeezes, helps, narrow):
         print(f"-- {part.__name__}")
         with tempfile.TemporaryDirectory() as folder:
             os.environ["SPILLWAY_RUN_DIR"] = f"{folder}/run"

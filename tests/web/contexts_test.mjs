@@ -82,6 +82,10 @@ export function registerContexts(world) {
     });
     await page.keyboard.press("End");
     await until("the last", async () => (await page.textContent(".sheet .table-row.active .key")) === "context/coder/9");
+    await page.keyboard.press("PageUp");
+    await until("a page up", async () => (await page.textContent(".sheet .table-row.active .key")) !== "context/coder/9");
+    await page.keyboard.press("PageDown");
+    await until("and down again", async () => (await page.textContent(".sheet .table-row.active .key")) === "context/coder/9");
     await page.keyboard.press("Home");
     await until("the first", async () => (await page.textContent(".sheet .table-row.active .key")) === "context/coder/0");
     await page.keyboard.press("Enter");
@@ -111,10 +115,11 @@ export function registerContexts(world) {
     await until("it is found", async () => /^1 of/.test(await page.textContent(".contexts .count")));
     // The panel is of the moment it was opened: of another one it is opened again.
     await until("it is as the daemon tells", async () => {
-      await page.keyboard.press("Escape");
+      // By its button: without a dialog Escape would clear the search.
+      if (await page.locator("dialog.context[open]").count()) await page.click("dialog.context .close");
       await page.waitForSelector("dialog.context[open]", { state: "detached" });
       await openRow(page);
-      await page.waitForSelector("dialog.context .journey li.came");
+      await page.waitForSelector("dialog.context .journey li.came", { timeout: 10_000 });
       const told = await dropped();
       const lines = await page.locator(".journey li").allTextContents();
       equal("each transition is a line, and now", lines.length, told.journey.length + 1);

@@ -87,6 +87,10 @@ export async function runAll(filter, pageNow) {
       }
     }
   }
+  if (passed + failed === 0) {
+    console.log(`FAILED: no test has '${filter}' in its name`);
+    failed++;
+  }
   console.log(`${passed} passed, ${failed} failed, 0 skipped`);
   return failed;
 }
