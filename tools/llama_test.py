@@ -133,7 +133,8 @@ def run(program, folder, daemon):
     plain = Sidecar(program, folder, daemon, models[0], "--min-tokens", "100000")
     expected, cached, _ = plain.ask(prompt)
     check("the first prompt is computed", cached == 0)
-    expected_grown = plain.ask(grown, id_slot=1)[0]
+    # As streams: there llama-server leaves out tokens that are not whole characters.
+    expected_grown = plain.ask(grown, id_slot=1, stream=True)[0]
     check("the answers differ", expected != expected_grown and len(set(expected)) > 2,
           f"{expected} {expected_grown}")
     plain.stop()
@@ -170,7 +171,7 @@ def run(program, folder, daemon):
 
     change_state(daemon)
     control = Sidecar(program, folder, daemon, models[0])
-    tokens, cached, _ = control.ask(grown)
+    tokens, cached, _ = control.ask(grown, stream=True)
     check("a control with other KV: other tokens", cached > 0 and tokens != expected_grown,
           f"{cached} {tokens} {control.facts()}")
     daemon.kill()

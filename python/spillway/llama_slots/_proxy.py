@@ -14,7 +14,7 @@ import select
 import socket
 from array import array
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Callable
 
 from ._slots import Slot, Slots
 
@@ -155,12 +155,16 @@ class Handler(BaseHTTPRequestHandler):
             slot, tokens = self.server.help(path, body, login)
             if slot is not None:
                 body = b'{"id_slot":%d,' % slot.number + body.lstrip()[1:]
-        good = False
-        try:
-            good = self._forward(body)
-        finally:
+
+        def release(good: bool) -> None:
+            nonlocal slot
             if slot is not None and tokens is not None:
                 self.server.slots.leave(slot, tokens, good, login)
+                slot = None
+        try:
+            self._forward(body, release)
+        finally:
+            release(False)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_OPTIONS = do_PATCH = _pass
 
@@ -187,8 +191,10 @@ class Handler(BaseHTTPRequestHandler):
             return None
         return self.rfile.read(int(said))
 
-    def _forward(self, body: bytes) -> bool:
-        """Passes the request on and its answer back. Whether llama-server served it."""
+    def _forward(self, body: bytes, release: Callable[[bool], None]) -> None:
+        """Passes the request on and its answer back. Calls `release` when the slot is free again,
+        with whether llama-server served the request.
+        """
         upstream = Upstream(self.server.upstream, None)
         self._begun = answered = False
         try:
@@ -202,10 +208,10 @@ class Handler(BaseHTTPRequestHandler):
             upstream.endheaders(body or None)
             if not self._wait_for(upstream.sock):
                 self.close_connection = True  # The client has gone; llama-server sees that, too.
-                return False
+                return
             answer = upstream.getresponse()
             answered = True
-            self._answer(answer)
+            self._answer(answer, release)
         except (OSError, http.client.HTTPException) as error:
             if answered:  # A part was sent: all that is left is to end.
                 self.close_connection = True
@@ -213,8 +219,9 @@ class Handler(BaseHTTPRequestHandler):
                 self._refuse(502, f"llama-server does not answer: {type(error).__name__}")
         finally:
             upstream.close()
-        # A client that goes in the middle ends the answer, not what the slot holds of the prompt.
-        return answered and answer.status == 200 and self._begun
+            # A client that goes in the middle ends the answer, not what the slot holds of the
+            # prompt.
+            release(answered and answer.status == 200 and self._begun)
 
     def _wait_for(self, upstream: socket.socket) -> bool:
         """Waits for the answer's beginning. False: the client has gone."""
@@ -231,7 +238,7 @@ class Handler(BaseHTTPRequestHandler):
                 return False
             watch.unregister(self.connection)  # The client's next request is there; it waits.
 
-    def _answer(self, answer: http.client.HTTPResponse) -> None:
+    def _answer(self, answer: http.client.HTTPResponse, release: Callable[[bool], None]) -> None:
         self.send_response_only(answer.status, answer.reason)
         for name, value in answer.getheaders():
             if name.lower() not in _HOP:
@@ -250,10 +257,13 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         while data := answer.read1(PIECE):
             self._begun = True
+            if length is not None and not answer.length:
+                release(answer.status == 200)  # The client may ask again when it has the last byte.
             self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data) if chunked else data)
         if length is not None and answer.length:
             raise http.client.IncompleteRead(b"")
         if chunked:
+            release(answer.status == 200 and self._begun)
             self.wfile.write(b"0\r\n\r\n")
 
 
