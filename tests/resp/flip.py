@@ -28,7 +28,7 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True  # Nothing is written beside the sources.
-from flush import Daemon, frame, pipelined  # noqa: E402
+from flush import Daemon, frame, pipelined, read  # noqa: E402
 
 KEYS = 600
 DELETED = 100
@@ -113,19 +113,16 @@ class Flips:
         self.judge(bit, served, mended, rejected + given_up, said)
 
     def read(self, client, bit):
-        served = [0]
-
-        def check(number, reply):
-            version = 2 if number < CHANGED else 1
-            if reply is None:
-                return
-            if number >= KEYS or reply != value_of(number, version):
-                self.wrong.append(f"bit {bit}: key {number} has {reply[:40]}")
+        served = 0
+        names = [name_of(number) for number in range(KEYS + DELETED)]
+        for number, value in enumerate(read(client, names)):
+            if value is None:
+                continue
+            if number < KEYS and value == value_of(number, 2 if number < CHANGED else 1):
+                served += 1
             else:
-                served[0] += 1
-
-        pipelined(client, [frame(b"GET", name_of(n)) for n in range(KEYS + DELETED)], check)
-        return served[0]
+                self.wrong.append(f"bit {bit}: key {number} has {value[:40]}")
+        return served
 
     def judge(self, bit, served, mended, counted, said):
         self.least = min(self.least, served)
@@ -158,8 +155,11 @@ def main():
         if args.flips is not None:
             print(f"seed {args.seed}")
             bits = random.Random(args.seed).sample(range(flips.bits), args.flips)
-        for bit in bits:
+        for done, bit in enumerate(bits, 1):
             flips.at(bit)
+            if done % 100 == 0:
+                print(f"{done} flips: at least {flips.least} keys served, {len(flips.wrong)} wrong",
+                      flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     for line in flips.wrong[:20]:
