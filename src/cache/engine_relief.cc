@@ -169,7 +169,7 @@ bool Engine::IsLeafOrAlone(std::uint32_t slot) const {
 // at once. Only EMERGENCY destroys for it; where pressure is unknown, nothing says that
 // memory is short.
 bool Engine::SparesLastCopies(const TierState& tier) const {
-  if (tier.last() || MutantOn(Mutant::kDestroyedNotDemoted)) return false;
+  if (tier.last() || MutantOn(Mutant::kReliefDestroysLastCopy)) return false;
   return level(tier.id) != Level::kEmergency || IsShrinking(tier);
 }
 

@@ -293,7 +293,7 @@ std::optional<CopyDestination> Engine::RoomBelow(TierState& tier, std::uint32_t 
   // safety.
   const bool asked = reason == Reason::kAsk && !MutantOn(Mutant::kAskDestroys);
   const bool too_few_duplicates = !exchanges && tier.last() && BytesOnlyIn(tier) < need;
-  const bool spared = below == RoomOf::kNone;
+  const bool spared = below == RoomOf::kNone && !MutantOn(Mutant::kReliefDestroysBelow);
   const bool may_not_evict =
       too_few_duplicates || (tier.last() && (asked || spared || IsBackground(priority)));
   // What others continue can't be given up before them, however low it ranks.
