@@ -63,6 +63,9 @@ struct TierStats {
   Level level = Level::kRelaxed;
   TimePoint level_since;
   std::uint64_t level_changes = 0;
+  // The level stands because no lower tier has room for copies of what it should make clean.
+  // Nothing is destroyed for them.
+  bool no_room_below = false;
   std::uint64_t entries = 0;  // Entries with a copy in this tier.
   Bytes clean = 0;            // The part of `bytes` with a copy in a lower tier: clean bytes.
   Bytes clean_chunks = 0;     // The part of `held` in chunks that hold only clean bytes.

@@ -88,10 +88,12 @@ enum class Mutant : std::uint8_t {
   kParentLeavesFirst,    // A parent is demoted before the entries that continue it.
   kDestroyedNotDemoted,  // An entry that a lower tier could take is destroyed.
   kAskDestroys,
-  kLowerTierDestroysAll,  // Relief of a tier also removes the copies above.
-  kSoonestLeavesFirst,    // With a step graph: the entries used next are evicted first.
-  kRunningDestroyed,      // A running step's contexts are not protected.
-  kGraphChangesMissed,    // Only the first update of a graph is applied.
+  kLowerTierDestroysAll,    // Relief of a tier also removes the copies above.
+  kReliefDestroysLastCopy,  // Relief destroys a last copy although there is a tier below.
+  kReliefDestroysBelow,     // Relief destroys last copies below to make room for its own.
+  kSoonestLeavesFirst,      // With a step graph: the entries used next are evicted first.
+  kRunningDestroyed,        // A running step's contexts are not protected.
+  kGraphChangesMissed,      // Only the first update of a graph is applied.
   // 8: liveness
   kFailedLoadForgotten,     // A get that waits for a failing load is not answered.
   kPendingSetNeverRetried,  // Sets that wait for room wait until their deadline.

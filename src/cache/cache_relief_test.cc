@@ -69,6 +69,7 @@ TEST(Relief, DestroysNoLastCopyForTheSakeOfAnother) {
       machine.RunBackground(seconds(60));  // All of them become idle for every level.
       EXPECT_GE(machine.stats().device.level, Level::kPressure) << policy;
       EXPECT_TRUE(engine.stands_for_want_of_room(TierId::kDevice)) << policy;
+      EXPECT_TRUE(machine.stats().device.no_room_below) << policy;
       EXPECT_NE(machine.core().Explain("k15").find("no room below"), std::string::npos) << policy;
     }
     EXPECT_EQ(machine.stats().entries, 16U) << policy;

@@ -259,13 +259,17 @@ class Engine {
     EntryId id;
     Reason reason;
   };
+  enum class RoomOf : std::uint8_t {
+    kAny,         // That of duplicates, and of entries ranked lower.
+    kLastCopies,  // That of entries ranked lower, without a copy above: it makes more clean.
+    kNone         // Relief: no last copy is destroyed for it.
+  };
   struct Why {
     Action action;
     Reason reason;
     std::string_view order;
-    // Relief: in the tiers below, copies take free room only, and no last copy is
-    // destroyed for them.
-    bool spares_last_copies = false;
+    // What copies may take in the tiers below, besides free room.
+    RoomOf below = RoomOf::kAny;
   };
 
   static constexpr std::size_t kCandidatesMax = 1024;
@@ -292,6 +296,13 @@ class Engine {
   bool DropForRoom(TierState& tier, Bytes lacking, const Why& why, TimePoint now);
   Bytes PlanDrops(TierState& tier, Bytes lacking, std::vector<EntryId>* plan);
   TierState* Above(const TierState& tier) const;
+
+  // engine_lowest.cc: last copies are destroyed, lowest ranked first, wherever they are.
+  bool IsFullBelow(const TierState& tier, Bytes bytes, TimePoint now) const;
+  Bytes PastLimit(const TierState& tier) const;
+  bool IsLinkBusy(const TierState& tier) const;
+  void StayUnderLimit(TierState& tier, const NewEntry& entry, TimePoint now);
+  Bytes GiveUpLowest(TierState& tier, Bytes bytes, const Why& why, EntryId except, TimePoint now);
 
   // engine_relief.cc
   Progress RunStage(TierState& tier, const Stage& stage, TimePoint now,
@@ -417,7 +428,7 @@ class Engine {
   struct ForWhat {
     Reason reason;
     Priority priority;
-    bool spares_last_copies = false;  // See Why.
+    RoomOf below = RoomOf::kAny;
   };
   std::optional<CopyDestination> RoomBelow(TierState& tier, std::uint32_t slot, const ForWhat& what,
                                            TimePoint now, bool* soon);

@@ -95,6 +95,7 @@ void Engine::CountTier(const TierState& tier, TierStats* stats) const {
   stats->level = tier.level.load(std::memory_order_relaxed);
   stats->level_since = tier.level_since;
   stats->level_changes = tier.level_changes;
+  stats->no_room_below = tier.no_room_below;
   stats->failed_moves = tier.failed_moves;
   stats->copied_down = counts_.down.at(IndexOf(tier.id));
   stats->copied_up = counts_.up.at(IndexOf(tier.id));

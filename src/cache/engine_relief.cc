@@ -52,7 +52,7 @@ Engine::Progress Engine::RunStage(TierState& tier, const Stage& stage, TimePoint
   const Why why{stage.action, ordered ? Reason::kOrder : stage.reason,
                 stage.by_last_use && !next_uses_.in_force ? std::string_view("lru")
                                                           : tier.dirty->OrderName(ranked_at),
-                SparesLastCopies(tier)};
+                SparesLastCopies(tier) ? RoomOf::kNone : RoomOf::kAny};
   if (!tier.last() && tier.estimator.unknown() && stage.target) {
     // Our own share is the target now, and clean copies are dropped first.
     DropCleanUntil(tier, stage, {Action::kDrop, stage.reason, why.order}, now);
@@ -131,7 +131,7 @@ Engine::Progress Engine::Choose(TierState& tier, const Stage& stage, Level ranke
       // continues from here.
       if (down == Going::kFull) return Progress::kDone;
       if (down == Going::kNowhere && LowerTiersRest(tier, id->slot, now)) return Progress::kDone;
-      if (down == Going::kNowhere && why.spares_last_copies) {
+      if (down == Going::kNowhere && why.below == RoomOf::kNone) {
         tier.no_room_below = true;
         if (++no_room == kNoRoomMost) return Progress::kNothingLeft;
       }
@@ -169,7 +169,7 @@ bool Engine::IsLeafOrAlone(std::uint32_t slot) const {
 // at once. Only EMERGENCY destroys for it; where pressure is unknown, nothing says that
 // memory is short.
 bool Engine::SparesLastCopies(const TierState& tier) const {
-  if (tier.last() || MutantOn(Mutant::kDestroyedNotDemoted)) return false;
+  if (tier.last() || MutantOn(Mutant::kReliefDestroysLastCopy)) return false;
   return level(tier.id) != Level::kEmergency || IsShrinking(tier);
 }
 

@@ -190,7 +190,10 @@ Result<std::uint32_t> Engine::PlaceSomewhere(const NewEntry& entry, TimePoint no
     const bool fits = DropForRoom(*tier, lacking, room, now) && KeepReserve(*tier, entry, now);
     if (fits) {
       Result<std::uint32_t> slot = PlaceIn(*tier, entry, now);
-      if (slot) return slot;
+      if (slot) {
+        StayUnderLimit(*tier, entry, now);
+        return slot;
+      }
       no(*tier, slot.error().message);
       if (slot.error().code != Code::kNoMemory) continue;
     } else {

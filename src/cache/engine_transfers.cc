@@ -224,7 +224,7 @@ Engine::Going Engine::TrySendDown(TierState& tier, std::uint32_t slot, const Why
     bool soon = false;
     auto transfer = std::make_unique<Transfer>();
     const std::optional<CopyDestination> destination =
-        RoomBelow(*below, slot, {why.reason, priority, why.spares_last_copies}, now, &soon);
+        RoomBelow(*below, slot, {why.reason, priority, why.below}, now, &soon);
     full = full || soon;
     if (!destination) continue;
     transfer->from = tier.id;
@@ -252,7 +252,7 @@ bool Engine::MayBeEvicted(const TierState& tier, std::uint32_t slot) const {
 
 std::optional<CopyDestination> Engine::RoomBelow(TierState& tier, std::uint32_t slot,
                                                  const ForWhat& what, TimePoint now, bool* soon) {
-  const auto [reason, priority, spares_last_copies] = what;
+  const auto [reason, priority, below] = what;
   const Bytes size = store_->slots().slot(slot).size;
   EvictionQueue& queue = tier.last() ? *tier.dirty : *tier.clean;
   const Level at = level(tier.id);
@@ -260,7 +260,7 @@ std::optional<CopyDestination> Engine::RoomBelow(TierState& tier, std::uint32_t 
   const EntryId own_id = store_->IdOf(slot);
   const bool for_others = reason == Reason::kAsk || (reason == Reason::kReserve && tier.last());
   const Why why{tier.last() ? Action::kDestroy : Action::kDrop, for_others ? reason : Reason::kRoom,
-                OrderName(tier), spares_last_copies};
+                OrderName(tier), below};
   const auto lacking = [&] { return Lacking(tier, size); };
   if (tier.estimator.unknown() && lacking() > 0 &&
       store_->bytes(tier.id) + size <= capacity(tier.id)) {
@@ -280,7 +280,8 @@ std::optional<CopyDestination> Engine::RoomBelow(TierState& tier, std::uint32_t 
   const bool relief =
       !IsBackground(priority) &&
       (reason == Reason::kIdle || reason == Reason::kHeavy || reason == Reason::kOrder);
-  if (!relief && RebalanceBackups(tier, slot, priority, now) && lacking() == 0) {
+  const bool exchanges = !relief && below == RoomOf::kAny;
+  if (exchanges && RebalanceBackups(tier, slot, priority, now) && lacking() == 0) {
     Result<CopyDestination> destination = store_->Allocate(slot, tier.id);
     if (destination) return *destination;
     if (destination.error().code != Code::kNoMemory) return std::nullopt;
@@ -291,10 +292,12 @@ std::optional<CopyDestination> Engine::RoomBelow(TierState& tier, std::uint32_t 
   // nothing. An ask destroys nothing, and neither does a copy that is made only for
   // safety.
   const bool asked = reason == Reason::kAsk && !MutantOn(Mutant::kAskDestroys);
-  const bool too_few_duplicates = relief && tier.last() && BytesOnlyIn(tier) < need;
-  const bool spared = spares_last_copies;
+  const bool too_few_duplicates = !exchanges && tier.last() && BytesOnlyIn(tier) < need;
+  const bool spared = below == RoomOf::kNone && !MutantOn(Mutant::kReliefDestroysBelow);
   const bool may_not_evict =
       too_few_duplicates || (tier.last() && (asked || spared || IsBackground(priority)));
+  // What others continue can't be given up before them, however low it ranks.
+  const bool stays = below == RoomOf::kLastCopies && store_->slots().record(slot).has_children();
   if (!may_not_evict && now >= tier.no_eviction_until) {
     Candidates aside(this);
     std::vector<EntryId> lower;
@@ -308,10 +311,11 @@ std::optional<CopyDestination> Engine::RoomBelow(TierState& tier, std::uint32_t 
       if (!next) break;
       aside.Put(*next);
       const Facts facts = store_->FactsOf(next->slot, tier.id);
-      if (next->slot == slot || !queue.Before(at, *next, facts, own_id, own)) break;
+      if (next->slot == slot) break;
+      if (!stays && !queue.Before(at, *next, facts, own_id, own)) break;
       if (!MayBeEvicted(tier, next->slot)) continue;
       const TierMask copies = store_->slots().record(next->slot).copies;
-      if (relief && tier.last() && copies != MaskOf(tier.id)) {
+      if (!exchanges && tier.last() && copies != MaskOf(tier.id)) {
         if (++passed_by == kCopiesPassedBy) break;
         continue;
       }

@@ -55,6 +55,7 @@ std::string StatsJson(const Stats& from) {
                 {"pressure", tier.pressure ? Json(*tier.pressure) : Json()},
                 {"level", std::string(Name(tier.level))},
                 {"level_changes", tier.level_changes},
+                {"no_room_below", tier.no_room_below},
                 {"failed_moves", tier.failed_moves},
                 {"copied_down", tier.copied_down},
                 {"copied_up", tier.copied_up},

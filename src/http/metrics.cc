@@ -140,6 +140,11 @@ void AddTiers(const Stats& stats, Exposition* to) {
       to->Sample(tier->level == level ? 1 : 0, {{"tier", tier->name}, {"level", Name(level)}});
     }
   }
+  to->Gauge("spillway_tier_no_room_below",
+            "1 if the level stands because no lower tier has room for copies.");
+  for (const TierStats* tier : tiers) {
+    to->Sample(tier->no_room_below ? 1 : 0, {{"tier", tier->name}});
+  }
   to->Counter("spillway_tier_level_changes_total", "Changes of level.");
   for (const TierStats* tier : tiers) to->Sample(tier->level_changes, {{"tier", tier->name}});
   to->Counter("spillway_tier_failed_transfers_total", "Failed copies into the tier.");

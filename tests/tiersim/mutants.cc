@@ -33,6 +33,8 @@ constexpr Known kKnown[] = {
     {Mutant::kDestroyedNotDemoted, "DestroyedNotDemoted", 7},
     {Mutant::kAskDestroys, "AskDestroys", 7},
     {Mutant::kLowerTierDestroysAll, "LowerTierDestroysAll", 7},
+    {Mutant::kReliefDestroysLastCopy, "ReliefDestroysLastCopy", 7},
+    {Mutant::kReliefDestroysBelow, "ReliefDestroysBelow", 7},
     {Mutant::kSoonestLeavesFirst, "SoonestLeavesFirst", 7},
     {Mutant::kRunningDestroyed, "RunningDestroyed", 7},
     {Mutant::kGraphChangesMissed, "GraphChangesMissed", 7},
