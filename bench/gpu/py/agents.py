@@ -17,8 +17,9 @@ and divided by --compress. All agents arrive within the first two seconds, so a 
 how long that burst takes, and a way that has to prefill never gets through it: its TTFT grows with
 --phase. Contexts: 2,048 shared tokens, then 8 to 24 thousand of an agent's own, some 400 more per
 turn, about 77 GiB in all; --host-gib of host memory for each way that uses any. Each turn decodes 4
-tokens. Spillway's levels begin later than by default (LATE), as docs/tiers.md recommends for host
-memory smaller than the tier above it; --table uses the default ones. Bounded: 9 minutes.
+tokens. Spillway's levels begin later than by default (LATE), as in the runs of docs/gpu-results.md;
+they are of no use now that relief spares last copies. --table uses the default ones. Bounded: 9
+minutes.
 """
 
 import argparse
