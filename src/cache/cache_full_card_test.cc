@@ -26,6 +26,7 @@ struct Figures {
   int emergencies = 0;  // Samples.
   int destroyed_idle = 0;
   int destroyed_for_room = 0;
+  int destroyed_for_reserve = 0;
   int refused = 0;
   double most_pressure = 0;  // While the neighbour is away.
 };
@@ -45,6 +46,7 @@ Figures AgentsBeside(Bytes neighbour, const std::string& policy) {
     if (event.action != Action::kDestroy) return;
     figures.destroyed_idle += event.reason == Reason::kIdle;
     figures.destroyed_for_room += event.reason == Reason::kRoom;
+    figures.destroyed_for_reserve += event.reason == Reason::kReserve && event.tier == "device";
   };
   VirtualMachine machine(settings);
   std::mt19937_64 random(1);
@@ -103,6 +105,13 @@ TEST(FullCard, RefusesNoSetBesideALargerNeighbour) {
   const Figures figures = AgentsBeside(2 * kGiB, "lru");
   EXPECT_EQ(figures.destroyed_idle, 0) << "none was idle for 30 s";
   EXPECT_LT(figures.refused, 15);
+}
+
+// Copies over last copies of the host would make the reserve whole at the speed of the link. So the
+// lowest-ranked entries of the card are destroyed for it.
+TEST(FullCard, DestroysTheLowestOfTheCardForTheReserve) {
+  EXPECT_GT(AgentsBeside(2 * kGiB, "lru").destroyed_for_reserve, 0);
+  EXPECT_EQ(AgentsBeside(0, "lru").destroyed_for_reserve, 0) << "nothing was taken of it";
 }
 
 }  // namespace

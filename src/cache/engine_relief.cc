@@ -308,7 +308,14 @@ void Engine::HoldReserve(TierState& tier, TimePoint now) {
   if (lacking == 0) return;
   // Clean entries are left that could not be dropped: dirty ones continue them.
   if (DirtyBytes(tier) < store_->bytes(tier.id)) BackupTails(tier, Reason::kReserve, now);
-  // No entry that is left is clean, or none may be dropped.
+  // No entry that is left is clean, or none may be dropped. Above full tiers copies would
+  // go over last copies there, at the link's speed: what is ranked lowest is given up.
+  if (IsFullBelow(tier, lacking, now)) {
+    GiveUpLowest(tier, lacking,
+                 {Action::kDestroy, Reason::kReserve, OrderName(tier), RoomOf::kLastCopies}, {},
+                 now);
+    return;
+  }
   SendSomeDown(tier, lacking, {Action::kDemote, Reason::kReserve, OrderName(tier)},
                Priority::kGiveBack, now, true);
 }
