@@ -87,7 +87,7 @@ Result<std::string> ReadAll(const std::string& path) {
 }
 
 Result<Bytes> BytesPerToken(const std::string& text) {
-  const Result<Bytes> bytes = ParseBytes(text);
+  Result<Bytes> bytes = ParseBytes(text);
   if (!bytes) return Bad(fmt::format("--bytes-per-token: {}", bytes.error().message));
   if (*bytes == 0 || *bytes > kGiB) {
     return Bad(fmt::format("--bytes-per-token is {}; it must be from 1 to {}", *bytes, kGiB));
