@@ -117,9 +117,11 @@ TEST_F(TiersTest, EveryTierCountsWhatFlowsAndWhatItDid) {
     EXPECT_EQ(Get("a"), Bulk("a", kMiB));
     return now.device.entries == 1;
   }));
+  // A copy that arrives while one of those gets still has its lease is made again, and counted.
   stats = cache_->stats();
-  EXPECT_EQ(stats.device.copied_up, kMiB);
-  EXPECT_EQ(stats.moves.bytes_up, kMiB);
+  EXPECT_GE(stats.device.copied_up, kMiB);
+  EXPECT_EQ(stats.device.copied_up % kMiB, 0U);
+  EXPECT_EQ(stats.moves.bytes_up, stats.device.copied_up);
   const std::vector<Cache::Transition> journey = cache_->History("a", 10);
   ASSERT_EQ(journey.size(), 4U);
   EXPECT_TRUE(journey[0].came);
