@@ -347,6 +347,7 @@ namespace {
 
 void NoRoomFor(Call& call, const Direct::Wrote& wrote) {
   const bool waits = call.session.may_wait();
+  if (wrote.soon) call.state.ReclaimFor(call.session);
   if (wrote.soon && waits) return call.Suspend(Wait::kRoom);
   if (!wrote.status) {
     const Error& error = wrote.status.error();

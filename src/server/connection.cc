@@ -433,6 +433,7 @@ void Connection::PlaceLarge(std::string_view command, std::string_view key, Byte
   } else if (apart && session_.aside.Take(state_->aside, bytes, state_->settings.bulk_max)) {
     large_at_ = session_.aside.data();
   } else {
+    if (wrote.soon) state_->ReclaimFor(session_);
     const bool may_come = wrote.soon || state_->ReclaimStalledRoom() || apart;
     large_needs_room_ = may_come && may_wait;
     session_.room_refused = !large_needs_room_;

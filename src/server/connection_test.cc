@@ -127,6 +127,7 @@ class ConnectionTest : public testing::SessionTest {
     config_.cache.disk_capacity = disk_capacity_;
     config_.cache.disk_pressure_source = "fixed:0.1";
     Open();
+    while (state_->direct().loading()) std::this_thread::yield();  // Else writes wait for that.
     pressure_->Set(0.97);
     cache_->Apply();
     Connect();

@@ -122,6 +122,13 @@ class State {
   // Room for values whose bytes come too slowly (RoomPace) goes to writes that have none.
   // True: some is being given up now.
   bool ReclaimStalledRoom();
+  // The same for a write that has waited for as long as room may stall, although more is being
+  // made.
+  void ReclaimFor(const Session& waits) {
+    const WaitBound& bound = waits.suspended.bound;
+    const bool for_long = bound.began() && direct_.Now() - bound.since >= RoomPace::kWithin;
+    if (for_long) static_cast<void>(ReclaimStalledRoom());
+  }
 
   // --- any thread ---
 

@@ -41,12 +41,15 @@ Stored Failed(Call& call, const Error& error) {
 
 Stored Judge(Call& call, const Direct::Wrote& wrote) {
   const bool no_more = !call.session.may_wait();
-  if (wrote.soon) return no_more ? Stored::kRefused : Stored::kRoom;
+  if (wrote.soon) {
+    call.state.ReclaimFor(call.session);
+    return no_more ? Stored::kRefused : Stored::kRoom;
+  }
   if (wrote.on_disk) return no_more ? Stored::kRefused : Stored::kDisk;
   if (wrote.status) return Stored::kYes;
   const Stored failed = Failed(call, wrote.status.error());
   // Room that another client holds and does not fill is given back for this write.
-  const bool coming = failed == Stored::kRefused && !no_more && call.state.ReclaimStalledRoom();
+  const bool coming = failed == Stored::kRefused && call.state.ReclaimStalledRoom() && !no_more;
   return coming ? Stored::kRoom : failed;
 }
 

@@ -183,6 +183,8 @@ void Model::AddBehind(const OpenCommand& open, const Words& words, const State& 
     for (Outcome& outcome : outcomes) {
       if (!outcome.changes) continue;
       outcome.next.command = open.command;
+      // As of one that is answered: written past its own end it is there for this moment.
+      if (outcome.next.there) outcome.next.end_to = std::max(outcome.next.end_to, now + 1);
       states->push_back(std::move(outcome.next));
     }
   }

@@ -182,7 +182,8 @@ void World::OnCommand(const server::Session& session, std::span<const std::strin
     client->sent.pop_front();
   }
   const std::string_view body = std::string_view(reply).substr(header.size());
-  if (body == kOom && !client->waited) CheckStalledRoom(*client);
+  const bool had_its_time = client->waited || client->waited_in_vain > Duration::zero();
+  if (body == kOom && !had_its_time) CheckStalledRoom(*client);
   client->refused_at.reset();
   const std::uint64_t number = client->number != 0 ? std::exchange(client->number, 0) : ++commands_;
   const std::uint64_t dropped = state_->counters.dropped_writes;
