@@ -7,7 +7,7 @@ void CombiningStrand::Post(Task* task) {
   if (running_.load(std::memory_order_relaxed) || running_.exchange(true)) {
     Push(task);
   } else {
-    // Nobody runs. If nothing waits either, it need not be queued first.
+    // No thread runs. If nothing waits either, it need not be queued first.
     if (posted_.load() == nullptr) {
       task->run(task);
     } else {

@@ -268,7 +268,7 @@ namespace {
 
 void GetTheRest(Call& call, std::size_t i);
 
-// The client reads first. A slow one keeps nobody from the keys.
+// The client reads first. A slow client holds no keys meanwhile.
 void PauseGets(Call& call, std::size_t i) {
   call.state.key_locks.Release(call.session.id);
   call.Suspend(Wait::kOutput, [i](Call& later) { GetTheRest(later, i); });

@@ -503,7 +503,7 @@ void Connection::OnPending(const std::shared_ptr<Pending>& pending) {
 }
 
 // There was no memory to read a value into, and this client has values that it has not
-// read: it does so first, in its own time. A slow one keeps nobody from the keys.
+// read: it does so first, in its own time. A slow client holds no keys meanwhile.
 void Connection::AwaitReader() {
   {
     const std::lock_guard lock(state_->commands);
