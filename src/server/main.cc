@@ -202,10 +202,27 @@ class StopSignals {
   bool told_ = false;
 };
 
+// SIGHUP ends a process that has no handler for it. From the moment that clients can connect one
+// may come, so it is held from before until the handler is installed, and then delivered. Threads
+// that are started meanwhile leave it to the main thread.
+class HeldHangUp {
+ public:
+  HeldHangUp() { Set(SIG_BLOCK); }
+  void Deliver() { Set(SIG_UNBLOCK); }
+
+ private:
+  static void Set(int how) {
+    sigset_t hang_up;
+    sigemptyset(&hang_up);
+    sigaddset(&hang_up, SIGHUP);
+    pthread_sigmask(how, &hang_up, nullptr);
+  }
+};
+
 // Serves until a signal or `for_time`. Timers and signal sets use the server's loop, so they are
 // local here and destroyed before it.
 void RunUntilTold(State* state, Server* server, const Start& start, Duration for_time,
-                  std::optional<StopSignals>* signals) {
+                  std::optional<StopSignals>* signals, HeldHangUp* held) {
   boost::asio::signal_set stop(server->io(), SIGTERM, SIGINT);
   stop.async_wait([&](const boost::system::error_code& error, int) {
     if (!error) server->Stop();
@@ -219,6 +236,7 @@ void RunUntilTold(State* state, Server* server, const Start& start, Duration for
     });
   };
   listen();
+  held->Deliver();
   signals->emplace();
   boost::asio::steady_timer end(server->io());
   if (for_time > Duration::zero()) {
@@ -283,6 +301,7 @@ void Flush(Cache* cache, Duration within, StopSignals* signals) {
 }
 
 int Serve(const Start& start, Duration for_time) {
+  HeldHangUp held;
   Config config = start.config;
   const Flags& flags = start.flags;
   const auto events = std::make_shared<State::Events>();
@@ -311,7 +330,7 @@ int Serve(const Start& start, Duration for_time) {
         Watching::Open(&state, server->get(), watched);
     if (!watching) return Say(watching.error());
     if (const Status started = (*cache)->Start(); !started) return Say(started.error());
-    RunUntilTold(&state, server->get(), start, for_time, &signals);
+    RunUntilTold(&state, server->get(), start, for_time, &signals, &held);
     stop_flush = state.settings.stop_flush;
   }
   Flush(cache->get(), stop_flush, &*signals);

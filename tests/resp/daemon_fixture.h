@@ -66,7 +66,7 @@ class DaemonTest : public ::testing::Test {
   }
   // Waits for what the daemon does by itself; 10 s at most.
   bool Until(const std::vector<std::string>& words, const std::string& wanted) {
-    for (int i = 0; i < 500; ++i) {
+    for (int i = 0; i < 500 && daemon_->alive(); ++i) {
       if (Do(words).find(wanted) != std::string::npos) return true;
       std::this_thread::sleep_for(20ms);  // real world: another process works
     }
