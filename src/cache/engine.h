@@ -575,6 +575,7 @@ class Engine {
   alignas(
       64) std::array<double, kTiers> copy_rates_{};  // Up from there, bytes a second; 0: not yet.
   std::uint64_t sent_below_ = 0;
+  TimePoint placed_below_;  // When the queues were last told of the rates.
   std::array<std::unique_ptr<TierState>, kTiers> states_;
   TierState* top_ = nullptr;
   TierState* bottom_ = nullptr;

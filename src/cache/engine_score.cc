@@ -130,11 +130,18 @@ void Engine::TellScores(std::string_view key, const Advice& advice, TimePoint no
 // A transfer up from a tier shows what the next one will cost.
 void Engine::MeasureCopy(const Transfer& transfer, TimePoint now) {
   if (transfer.to >= transfer.from || !transfer.status) return;
+  // What a small copy takes is chance and latency: it says nothing of bytes a second, and a rate
+  // that swings gives all entries new places with each copy.
+  constexpr Bytes kTellingBytes = 64 * kKiB;
+  constexpr Duration kPlaceEvery = std::chrono::seconds(1);
+  if (transfer.bytes < kTellingBytes) return;
   const double took = InSeconds(now - transfer.started) - LatencyOf(transfer.from);
   if (took <= 0) return;
   const double rate = static_cast<double>(transfer.bytes) / took;
   double& known = copy_rates_[IndexOf(transfer.from)];
   known = known == 0 ? rate : known + (rate - known) / 8;
+  if (now - placed_below_ < kPlaceEvery) return;
+  placed_below_ = now;
   for (TierState* tier = top_; tier != nullptr; tier = tier->below) {
     if (tier->last() || tier->below->id != transfer.from) continue;
     for (EvictionQueue* queue : {tier->dirty.get(), tier->clean.get()}) {
